@@ -1,0 +1,72 @@
+# railgun: everything a checkout can do. `make help` explains each target.
+# Needs only make and Python >= 3.11; the rest is set up in .venv and in the per-user cache of railgun.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The first of these that is 3.11 or newer. Set PYTHON=… to choose another.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 \
+	&& $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& echo $$p && break; done)
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.installed
+CODE := railgun tests topologies
+CHAOS_ROUNDS ?= 30
+ARGS ?=
+
+.PHONY: help run test lint format types doors unit rules chaos bench lock clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z.]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(READY) ## Start a local Kafka and a worker, show a short tour, then serve until Ctrl-C (ARGS="--port 9092" …)
+	$(PY) -m railgun.cli.main up --tour $(ARGS)
+
+test: lint types doors unit ## Everything that must pass: lint, types, doors, and all tests with three chaos rounds
+
+lint: $(READY) ## Check style and formatting with ruff
+	$(PY) -m ruff check $(wildcard $(CODE))
+	$(PY) -m ruff format --check $(wildcard $(CODE))
+
+format: $(READY) ## Format the code and fix what ruff can fix
+	$(PY) -m ruff check --fix $(wildcard $(CODE))
+	$(PY) -m ruff format $(wildcard $(CODE))
+
+types: $(READY) ## Check types with mypy, strict
+	$(PY) -m mypy
+
+doors: $(READY) ## Check that the rooms import each other through their doors only (import-linter)
+	$(VENV)/bin/lint-imports
+
+unit: $(READY) ## Run the tests alone (ARGS="-k publish" …)
+	RAILGUN_CHAOS_ROUNDS=3 $(PY) -m pytest $(ARGS)
+
+rules: $(READY) ## List the rules of the semantics that no passing test shows
+	$(PY) -m tests.rules $(ARGS)
+
+chaos: $(READY) ## Kill, stop and restart parts under load, 30 rounds (CHAOS_ROUNDS=100 for more)
+	RAILGUN_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)
+
+bench: $(READY) ## Measure railgun beside nats-server and raw Kafka; results in docs/benchmarks
+	$(PY) -m tests.benchmarks $(ARGS)
+
+lock: $(READY) ## Renew requirements.lock from pyproject.toml
+	$(PY) -m uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
+		--extra worker --extra embedded --extra avro --extra dev --extra bench \
+		--annotation-style line --custom-compile-command "make lock" --output-file requirements.lock
+
+clean: ## Remove the virtual environment, caches and local broker data of this checkout
+	rm -rf $(VENV) .railgun build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find railgun tests topologies -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp is written last, so an interrupted set-up starts again; a changed lock installs the difference.
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "railgun needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python." >&2; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "setting up $(VENV) (a minute on a new machine) …"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,212 @@
+"""Every error that railgun raises, in one tree.
+
+::
+
+    RailgunError
+    ├── ConfigError                 a setting, file or argument cannot be used as given
+    ├── NotAuthorized               the cluster refused the credentials or the permission
+    ├── ConnectionLost              no broker answers at the given address
+    ├── NoWorker                    no live worker would answer; says how to start one
+    ├── RequestTimeout              no answer in time (also a TimeoutError); the outcome is unknown
+    ├── ConnectionClosed            the facade was closed before the call could end
+    ├── MessageTooLarge             refused before sending: the record would not fit
+    ├── NoStreamResponse            no stream captures the subject
+    ├── EmbeddedBrokerError         the local broker cannot be started or kept running
+    └── ApiError                    a refusal by the stream's owner: code, err_code, description
+        ├── BadRequest              10003
+        ├── StreamNotFound          10059
+        ├── StreamNameTaken         10058
+        ├── SubjectsOverlap         10065
+        ├── InvalidStreamConfig     10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
+        ├── MessageNotFound         10037, 10043
+        ├── WrongLastSequence       10071, 10164 (field ``actual``)
+        ├── WrongLastMessageId      10070 (field ``actual``)
+        ├── ExpectedStreamMismatch  10060
+        ├── StreamFull              10077
+        ├── MessageRefused          10054, 10097, 10111, 10165, 10166, 10193, 10227
+        ├── StreamSealed            10109
+        ├── NotPermitted            10057, 10110
+        └── Overloaded              10002, 10023, 10167
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "ApiError",
+    "BadRequest",
+    "ConfigError",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "EmbeddedBrokerError",
+    "ExpectedStreamMismatch",
+    "InvalidStreamConfig",
+    "MessageNotFound",
+    "MessageRefused",
+    "MessageTooLarge",
+    "NoStreamResponse",
+    "NoWorker",
+    "NotAuthorized",
+    "NotPermitted",
+    "Overloaded",
+    "RailgunError",
+    "RequestTimeout",
+    "StreamFull",
+    "StreamNameTaken",
+    "StreamNotFound",
+    "StreamSealed",
+    "SubjectsOverlap",
+    "WrongLastMessageId",
+    "WrongLastSequence",
+    "api_error",
+]
+
+
+class RailgunError(Exception):
+    """The root: ``except RailgunError`` catches everything that railgun raises on purpose."""
+
+
+class ConfigError(RailgunError):
+    """A setting, a file or an argument cannot be used as given; nothing was sent."""
+
+
+class NotAuthorized(RailgunError):
+    """Kafka refused the credentials or the permission; the text names what is missing."""
+
+
+class ConnectionLost(RailgunError):
+    """No broker answers at the given address."""
+
+
+class NoWorker(RailgunError):
+    """No live worker owns the stream, so nobody would answer; the text says how to start one."""
+
+
+class RequestTimeout(RailgunError, TimeoutError):
+    """No answer came in time. The command is stored and its outcome is unknown: retry with the same id."""
+
+
+class ConnectionClosed(RailgunError):
+    """The facade was closed; what was not answered by then has an unknown outcome."""
+
+
+class MessageTooLarge(RailgunError, ValueError):
+    """Refused before anything was sent: the record would not fit into the transport."""
+
+
+class NoStreamResponse(RailgunError):
+    """No stream captures the subject; nothing was stored (PUB-05)."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        super().__init__(f"no stream captures the subject {subject!r}")
+
+
+class EmbeddedBrokerError(RailgunError):
+    """The local broker cannot be started or kept running; the text is one sentence for the user."""
+
+
+class ApiError(RailgunError):
+    """A refusal by the owner of the stream, with the numbers of the JetStream API."""
+
+    def __init__(self, code: int, err_code: int, description: str, *, stream: str | None = None) -> None:
+        self.code = code
+        self.err_code = err_code
+        self.description = description
+        self.stream = stream
+        super().__init__(description)
+
+    def __str__(self) -> str:
+        return f"{self.description} ({self.err_code}/{self.code})"
+
+
+class BadRequest(ApiError):
+    """The request cannot be understood, or its fields exclude each other."""
+
+
+class StreamNotFound(ApiError):
+    """There is no stream of that name."""
+
+
+class StreamNameTaken(ApiError):
+    """A stream of that name exists with another configuration."""
+
+
+class SubjectsOverlap(ApiError):
+    """Another stream captures some of these subjects already."""
+
+
+class InvalidStreamConfig(ApiError):
+    """The configuration breaks a rule; the description says which."""
+
+
+class MessageNotFound(ApiError):
+    """The stream holds no such message (never stored, deleted, or removed by a limit)."""
+
+
+class WrongLastSequence(ApiError):
+    """The stream or subject moved on since the caller read it: read again, then decide."""
+
+    @property
+    def actual(self) -> int | None:
+        """The sequence that the owner found, or None where it did not say."""
+        found = re.search(r"(\d+)$", self.description)
+        return int(found[1]) if found else None
+
+
+class WrongLastMessageId(ApiError):
+    """The last stored message carries another id than the caller expected."""
+
+    @property
+    def actual(self) -> str:
+        """The id of the last stored message; empty if it had none."""
+        return self.description.removeprefix("wrong last msg ID:").strip()
+
+
+class ExpectedStreamMismatch(ApiError):
+    """The subject belongs to another stream than the caller expected."""
+
+
+class StreamFull(ApiError):
+    """Discard ``new``: the stream or subject is at its limit, nothing was stored."""
+
+
+class MessageRefused(ApiError):
+    """The message itself breaks a rule of its stream: size, headers, TTL, roll-up."""
+
+
+class StreamSealed(ApiError):
+    """The stream is sealed: it can be read, never changed."""
+
+
+class NotPermitted(ApiError):
+    """The stream's configuration forbids this delete or purge."""
+
+
+class Overloaded(ApiError):
+    """The platform is out of storage or takes no more for now: slow down and retry."""
+
+
+_CLASSES: dict[type[ApiError], tuple[int, ...]] = {
+    BadRequest: (10003,),
+    StreamNotFound: (10059,),
+    StreamNameTaken: (10058,),
+    SubjectsOverlap: (10065,),
+    InvalidStreamConfig: (10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
+    MessageNotFound: (10037, 10043),
+    WrongLastSequence: (10071, 10164),
+    WrongLastMessageId: (10070,),
+    ExpectedStreamMismatch: (10060,),
+    StreamFull: (10077,),
+    MessageRefused: (10054, 10097, 10111, 10165, 10166, 10193, 10227),
+    StreamSealed: (10109,),
+    NotPermitted: (10057, 10110),
+    Overloaded: (10002, 10023, 10167),
+}
+_BY_NUMBER = {number: cls for cls, numbers in _CLASSES.items() for number in numbers}
+
+
+def api_error(code: int, err_code: int, description: str, *, stream: str | None = None) -> ApiError:
+    """The error for a refusal, of the most telling class that its number has."""
+    return _BY_NUMBER.get(err_code, ApiError)(code, err_code, description, stream=stream)

