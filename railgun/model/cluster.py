@@ -1,0 +1,18 @@
+"""Settings that bind the whole cluster: what the rules read of the ``cluster`` section."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+API_LEVEL = 3  # CFG-30: what this server understands
+TRANSPORT_LIMIT = 1_048_576  # LIM-13: a message without a limit of its own
+
+
+class ClusterLimits(NamedTuple):
+    """Ceilings of the platform; 0 means none."""
+
+    max_store_bytes: int = 0  # PUB-19: bytes of all streams of a shard together
+    max_in_flight: int = 0  # PUB-20: messages that one drain takes; more are told to slow down
+    require_max_bytes: bool = False  # LIM-18
+    max_stream_bytes: int = 0  # LIM-18; also the ceiling of a stream that sets no max_bytes
+    replicas: int = 1  # how many copies the brokers can hold (CFG-16)

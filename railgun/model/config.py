@@ -1,0 +1,138 @@
+"""Stream configuration as callers write it and as the API carries it.
+
+The models check types and refuse unknown fields; what a value may *be* is decided by the rules (``semantics.configuration``),
+so that a raw request and a typed call get the same answer. Callers give durations as ``timedelta`` or seconds; the API
+carries nanoseconds: :meth:`StreamConfig.from_api` and :meth:`StreamConfig.to_api` are the only two doors between them.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+
+from railgun.model.durations import from_nanos, to_nanos
+
+
+def _seconds(value: object) -> object:
+    """A bare number is a number of seconds."""
+    if isinstance(value, bool):
+        raise ValueError("a duration is a timedelta or a number of seconds")
+    return timedelta(seconds=value) if isinstance(value, int | float) else value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_seconds), PlainSerializer(to_nanos, return_type=int)]
+NO_TIME = timedelta(0)
+
+
+class ConfigModel(BaseModel):
+    """Frozen, strict about names: a misspelt field is an error, never ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @classmethod
+    def from_api(cls, fields: dict[str, Any]) -> Self:
+        """The configuration of an API request, whose durations are nanoseconds. Raises ValidationError."""
+        return cls.model_validate(_durations_in(cls, fields))
+
+    def to_api(self) -> dict[str, Any]:
+        """The configuration as the API writes it; fields that are None are left out."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_json(self) -> str:
+        """One text for one configuration: what tables and the registry hold."""
+        return json.dumps(self.to_api(), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls.from_api(json.loads(text))
+
+
+def _durations_in(model: type[BaseModel], fields: dict[str, Any]) -> dict[str, Any]:
+    converted = dict(fields)
+    for name, value in fields.items():
+        field = model.model_fields.get(name)
+        if field is None or value is None:
+            continue
+        if name in _DURATION_FIELDS and isinstance(value, int) and not isinstance(value, bool):
+            converted[name] = from_nanos(value)
+        elif name == "consumer_limits" and isinstance(value, dict):
+            converted[name] = _durations_in(ConsumerLimits, value)
+    return converted
+
+
+_DURATION_FIELDS = {"max_age", "duplicate_window", "subject_delete_marker_ttl", "inactive_threshold"}
+
+
+class SubjectTransform(ConfigModel):
+    """Rewrites the subjects that match ``src`` to ``dest`` (CFG-24)."""
+
+    src: str = ""
+    dest: str
+
+
+class Republish(ConfigModel):
+    """Re-emits stored messages on another subject (CFG-25)."""
+
+    src: str = ""
+    dest: str
+    headers_only: bool = False
+
+
+class ConsumerLimits(ConfigModel):
+    """Defaults and ceilings for the consumers of a stream (CFG-27)."""
+
+    inactive_threshold: Duration | None = None
+    max_ack_pending: int | None = None
+
+
+class StreamSource(ConfigModel):
+    """Another stream to copy from: a mirror's origin or one of several sources."""
+
+    name: str
+    opt_start_seq: int | None = None
+    opt_start_time: str | None = None
+    filter_subject: str | None = None
+    subject_transforms: list[SubjectTransform] | None = None
+
+
+class StreamConfig(ConfigModel):
+    """A stream, in JetStream's own field names. Zero or a negative limit means none."""
+
+    name: str = ""
+    description: str | None = None
+    subjects: list[str] = []
+    retention: Literal["limits", "interest", "workqueue"] = "limits"
+    discard: Literal["old", "new"] = "old"
+    storage: Literal["file", "memory"] = "file"
+    num_replicas: int = 1
+    max_consumers: int = -1
+    max_msgs: int = -1
+    max_bytes: int = -1
+    max_age: Duration = NO_TIME
+    max_msgs_per_subject: int = -1
+    max_msg_size: int = -1
+    discard_new_per_subject: bool = False
+    duplicate_window: Duration | None = None
+    no_ack: bool = False
+    sealed: bool = False
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool = False
+    allow_direct: bool = False
+    mirror_direct: bool = False
+    allow_msg_ttl: bool = False
+    subject_delete_marker_ttl: Duration | None = None
+    allow_msg_counter: bool = False
+    allow_atomic: bool = False
+    allow_msg_schedules: bool = False
+    persist_mode: Literal["default", "async"] | None = None
+    first_seq: int | None = None
+    subject_transform: SubjectTransform | None = None
+    republish: Republish | None = None
+    consumer_limits: ConsumerLimits | None = None
+    mirror: StreamSource | None = None
+    sources: list[StreamSource] | None = None
+    metadata: dict[str, str] | None = None

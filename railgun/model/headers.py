@@ -1,0 +1,86 @@
+"""Message headers: their names, their form, their size.
+
+A header list is ``list[tuple[str, bytes]]``, the form Kafka clients use: order and repeats are kept, names are matched
+exactly as written (PUB-06, DUP-15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+Headers = Sequence[tuple[str, bytes]]
+HeaderInput = Mapping[str, str | bytes | Sequence[str | bytes]] | Iterable[tuple[str, str | bytes]]
+
+MSG_ID = "Nats-Msg-Id"
+EXPECTED_STREAM = "Nats-Expected-Stream"
+EXPECTED_LAST_SEQUENCE = "Nats-Expected-Last-Sequence"
+EXPECTED_LAST_SUBJECT_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+EXPECTED_LAST_MSG_ID = "Nats-Expected-Last-Msg-Id"
+ROLLUP = "Nats-Rollup"
+TTL = "Nats-TTL"
+MARKER_REASON = "Nats-Marker-Reason"
+STREAM_SOURCE = "Nats-Stream-Source"
+REQUIRED_API_LEVEL = "Nats-Required-Api-Level"
+INCREMENT = "Nats-Incr"
+BATCH_ID = "Nats-Batch-Id"
+
+# on direct-get and other replies
+STREAM = "Nats-Stream"
+SUBJECT = "Nats-Subject"
+SEQUENCE = "Nats-Sequence"
+TIME_STAMP = "Nats-Time-Stamp"
+NUM_PENDING = "Nats-Num-Pending"
+LAST_SEQUENCE = "Nats-Last-Sequence"
+UP_TO_SEQUENCE = "Nats-UpTo-Sequence"
+STATUS = "Status"
+DESCRIPTION = "Description"
+
+# railgun's own: on stored log records, and on plain records in ``commands``
+LOG_SEQUENCE = "Railgun-Sequence"
+LOG_TIME = "Railgun-Time"
+LOG_INCARNATION = "Railgun-Incarnation"
+COMMAND_KIND = "Railgun-Kind"
+PLAIN_SUBJECT = "Railgun-Subject"
+RESERVED_PREFIX = "Railgun-"
+
+MAX_HEADER_BYTES = 65_535
+
+
+def first(headers: Headers, name: str) -> bytes | None:
+    """The value of the first header of exactly this name, or None."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+def block_size(headers: Headers) -> int:
+    """Bytes that the headers count for: name, colon, value, CRLF each, CRLF at the end; 0 without headers (STO-04)."""
+    if not headers:
+        return 0
+    return 2 + sum(len(name.encode("utf-8")) + 3 + len(value) for name, value in headers)
+
+
+def normalise(headers: HeaderInput | None) -> list[tuple[str, bytes]]:
+    """What a caller gave, as a header list. Raises ValueError on a name or value that cannot travel."""
+    if headers is None:
+        return []
+    pairs: Iterable[tuple[str, str | bytes | Sequence[str | bytes]]]
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    result: list[tuple[str, bytes]] = []
+    for name, given in pairs:
+        values = [given] if isinstance(given, str | bytes) else list(given)
+        checked = _checked_name(name)
+        result += [(checked, value.encode("utf-8") if isinstance(value, str) else value) for value in values]
+    return result
+
+
+def _checked_name(name: str) -> str:
+    if not name or any(char in ":\r\n" for char in name):
+        raise ValueError(f"{name!r} cannot name a header: it is empty or holds a colon or a line break")
+    if name.startswith(RESERVED_PREFIX):
+        raise ValueError(
+            f"the header {name!r} is railgun's own: names that begin with {RESERVED_PREFIX!r} are reserved"
+        )
+    return name

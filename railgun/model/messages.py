@@ -1,0 +1,171 @@
+"""What callers get back: acks, stored messages, the state of a stream."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel
+
+from railgun.model import headers as h
+from railgun.model.config import StreamConfig
+from railgun.model.durations import parse_rfc3339, rfc3339
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class PubAck:
+    """The message is decided and durable."""
+
+    stream: str
+    sequence: int
+    duplicate: bool = False
+    value: int | None = None
+    batch: str | None = None
+    count: int | None = None
+
+    def to_api(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"stream": self.stream, "seq": self.sequence}
+        if self.duplicate:
+            fields["duplicate"] = True
+        if self.value is not None:
+            fields["val"] = str(self.value)
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as the stream holds it."""
+
+    subject: str
+    sequence: int
+    payload: bytes
+    headers: h.Headers
+    time_ns: int
+
+    @property
+    def time(self) -> datetime:
+        """When the owner received it (to the microsecond; ``time_ns`` is exact)."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.time_ns // 1_000)
+
+    @property
+    def text(self) -> str:
+        return self.payload.decode("utf-8")
+
+    def json(self) -> Any:
+        return json.loads(self.payload)
+
+    def as_(self, model: type[M]) -> M:
+        """The payload as the given pydantic model. Raises pydantic's ValidationError."""
+        return model.model_validate_json(self.payload)
+
+    def header(self, name: str) -> str | None:
+        """The first header of exactly this name, as text."""
+        value = h.first(self.headers, name)
+        return None if value is None else value.decode("utf-8")
+
+    def to_api(self, *, no_headers: bool = False) -> dict[str, Any]:
+        """The ``message`` object of a get (GET-01)."""
+        fields: dict[str, Any] = {"subject": self.subject, "seq": self.sequence}
+        if self.headers and not no_headers:
+            fields["hdrs"] = base64.b64encode(_header_block(self.headers)).decode("ascii")
+        if self.payload:
+            fields["data"] = base64.b64encode(self.payload).decode("ascii")
+        fields["time"] = rfc3339(self.time_ns)
+        return fields
+
+    @classmethod
+    def from_api(cls, fields: dict[str, Any]) -> Self:
+        return cls(
+            fields["subject"],
+            fields["seq"],
+            base64.b64decode(fields.get("data", "")),
+            _parse_header_block(base64.b64decode(fields.get("hdrs", ""))),
+            parse_rfc3339(fields["time"]),
+        )
+
+
+_VERSION_LINE = b"NATS/1.0\r\n"
+
+
+def _header_block(headers: h.Headers) -> bytes:
+    lines = b"".join(name.encode("utf-8") + b": " + value + b"\r\n" for name, value in headers)
+    return _VERSION_LINE + lines + b"\r\n"
+
+
+def _parse_header_block(block: bytes) -> list[tuple[str, bytes]]:
+    result = []
+    for line in block.removeprefix(_VERSION_LINE).split(b"\r\n"):
+        if line:
+            name, _, value = line.partition(b":")
+            result.append((name.decode("utf-8"), value.removeprefix(b" ")))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What a stream holds right now (CFG-33)."""
+
+    messages: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    first_ts: str
+    last_ts: str
+    num_deleted: int
+    num_subjects: int
+    consumer_count: int
+    subjects: dict[str, int] | None = None
+    deleted: list[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream's configuration and state, as its owner knew them when it answered."""
+
+    config: StreamConfig
+    state: StreamState
+    created: str
+    raw: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+
+    @classmethod
+    def from_api(cls, fields: dict[str, Any]) -> Self:
+        state = dict(fields["state"])
+        return cls(
+            StreamConfig.from_api(fields["config"]),
+            StreamState(
+                **{name: state.get(name) for name in StreamState.__dataclass_fields__}  # type: ignore[arg-type]
+            ),
+            fields["created"],
+            fields,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One message of a raw answer: headers (a status, or the message's own) and body."""
+
+    body: bytes
+    headers: h.Headers = ()
+
+    @property
+    def status(self) -> int | None:
+        """The number of a status message (404, 408, …), None for an ordinary one."""
+        value = h.first(self.headers, h.STATUS)
+        return None if value is None else int(value)
+
+    @property
+    def description(self) -> str | None:
+        value = h.first(self.headers, h.DESCRIPTION)
+        return None if value is None else value.decode("utf-8")
+
+    def header(self, name: str) -> str | None:
+        value = h.first(self.headers, name)
+        return None if value is None else value.decode("utf-8")
+
+    def json(self) -> Any:
+        return json.loads(self.body)

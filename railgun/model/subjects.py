@@ -1,0 +1,151 @@
+"""Subjects and their wildcards: what is valid, what matches, what overlaps (SUB-01 … SUB-11).
+
+Everything here is a pure function of texts. The functions are total: a text that is no valid pattern matches nothing
+and raises nothing. Whoever takes a subject from outside asks :func:`is_valid` or :func:`is_literal` first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+_TOKEN = r"[^.\x00 \t\r\n\f]+"
+_SUBJECT = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")  # SUB-02, SUB-03: no empty token, no white space
+_LONGEST_EXPRESSION = 1_024  # compiling costs time: longer patterns, and several at once, go to the tree
+
+
+def is_valid(pattern: str) -> bool:
+    """Whether the text is a subject, with or without wildcards."""
+    if _SUBJECT.fullmatch(pattern) is None:
+        return False
+    # SUB-06: `>` stands at the end or nowhere; SUB-07: inside a longer token it is a plain character
+    return ">" not in pattern or ">" not in pattern.split(".")[:-1]
+
+
+def is_literal(subject: str) -> bool:
+    """Whether a message can be published to it: valid, and no token is a wildcard (SUB-08)."""
+    if _SUBJECT.fullmatch(subject) is None:
+        return False
+    if "*" not in subject and ">" not in subject:
+        return True
+    return not has_wildcard(subject)
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Whether some whole token is ``*`` or ``>`` (SUB-07)."""
+    tokens = pattern.split(".")
+    return "*" in tokens or ">" in tokens
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether the literal subject is one of those that the pattern stands for (SUB-04, SUB-05)."""
+    return pattern == subject or is_subset(subject, pattern)
+
+
+def collides(a: str, b: str) -> bool:
+    """Whether some literal subject matches both patterns (SUB-09)."""
+    tokens_a, tokens_b = a.split("."), b.split(".")
+    for token_a, token_b in zip(tokens_a, tokens_b, strict=False):
+        if token_a == ">" or token_b == ">":
+            return True
+        if token_a != token_b and token_a != "*" and token_b != "*":
+            return False
+    return len(tokens_a) == len(tokens_b)
+
+
+def is_subset(a: str, b: str) -> bool:
+    """Whether everything that ``a`` matches is matched by ``b`` too (SUB-10)."""
+    tokens_a, tokens_b = a.split("."), b.split(".")
+    last = len(tokens_b) - 1
+    for index, (token_a, token_b) in enumerate(zip(tokens_a, tokens_b, strict=False)):
+        if token_b == ">" and index == last:
+            return True
+        if token_a != token_b and (token_b != "*" or token_a == ">"):
+            return False
+    return len(tokens_a) == len(tokens_b)
+
+
+class Filter:
+    """One or many patterns, compiled once: a subject passes if any of them matches it.
+
+    No patterns, an empty one, or ``>`` select everything (SUB-11). Compare and hash by the patterns.
+    """
+
+    __slots__ = ("_accepts", "everything", "literal", "patterns")
+
+    def __init__(self, patterns: str | Iterable[str] = ()) -> None:
+        given = (patterns,) if isinstance(patterns, str) else tuple(dict.fromkeys(patterns))
+        self.everything = not given or "" in given or ">" in given
+        self.patterns: tuple[str, ...] = (">",) if self.everything else given
+        self.literal: str | None = None
+        if len(self.patterns) == 1 and not has_wildcard(self.patterns[0]):
+            self.literal = self.patterns[0]
+        self._accepts = self._compile()
+
+    def matches(self, subject: str) -> bool:
+        """Whether the literal subject passes."""
+        return self._accepts(subject)
+
+    def _compile(self) -> Callable[[str], bool]:
+        if self.everything:
+            return _anything
+        literals = frozenset(pattern for pattern in self.patterns if not has_wildcard(pattern))
+        wild = [pattern for pattern in self.patterns if pattern not in literals]
+        if not wild:
+            return literals.__contains__
+        if len(wild) == 1 and len(wild[0]) <= _LONGEST_EXPRESSION:
+            expression = _expression(wild[0])
+            if not literals:
+                return lambda subject: expression.fullmatch(subject) is not None
+            return lambda subject: subject in literals or expression.fullmatch(subject) is not None
+        tree = _tree(wild)
+        return lambda subject: subject in literals or _in_tree(tree, subject.split("."))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and set(self.patterns) == set(other.patterns)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.patterns))
+
+    def __repr__(self) -> str:
+        return f"Filter({list(self.patterns)!r})"
+
+
+def _anything(_subject: str) -> bool:
+    return True
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    tokens = pattern.split(".")
+    parts = [r"[^.]+" if token == "*" else re.escape(token) for token in tokens]
+    if tokens[-1] == ">":
+        parts[-1] = r"(?s:.+)"
+    return re.compile(r"\.".join(parts))
+
+
+_Tree = dict[str, "_Tree"]  # token -> what may follow; the key "" marks the end of a pattern
+
+
+def _tree(patterns: Iterable[str]) -> _Tree:
+    root: _Tree = {}
+    for pattern in patterns:
+        node = root
+        for token in pattern.split("."):
+            node = node.setdefault(token, {})
+        node[""] = {}
+    return root
+
+
+def _in_tree(root: _Tree, tokens: list[str]) -> bool:
+    nodes = [root]
+    for token in tokens:
+        following = []
+        for node in nodes:
+            rest = node.get(">")
+            if rest is not None and "" in rest:
+                return True
+            following += [found for key in (token, "*") if (found := node.get(key)) is not None]
+        if not following:
+            return False
+        nodes = following
+    return any("" in node for node in nodes)
