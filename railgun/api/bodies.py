@@ -1,0 +1,171 @@
+"""What a request's body says: JSON taken apart without ever raising.
+
+A body that cannot be understood is refused with 10003, a configuration with a wrong field with 10052 and a sentence that
+names the field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from railgun.model import headers as h
+from railgun.model.cluster import API_LEVEL
+from railgun.model.config import StreamConfig
+from railgun.model.durations import parse_rfc3339
+from railgun.model.refusals import BAD_REQUEST, NAME_HAS_PATH, STREAM_MISMATCH, Refusal, invalid_config
+from railgun.semantics.reading import GetRequest
+from railgun.semantics.removal import PurgeRequest
+
+_GREATEST = 2**63 - 1
+_GET_FIELDS: dict[str, type] = {
+    "seq": int,
+    "last_by_subj": str,
+    "next_by_subj": str,
+    "start_time": str,
+    "batch": int,
+    "max_bytes": int,
+    "multi_last": list,
+    "up_to_seq": int,
+    "up_to_time": str,
+    "no_hdr": bool,
+}
+_PURGE_FIELDS: dict[str, type] = {"filter": str, "seq": int, "keep": int}
+_DELETE_FIELDS: dict[str, type] = {"seq": int, "no_erase": bool}
+_INFO_FIELDS: dict[str, type] = {"subjects_filter": str, "deleted_details": bool, "offset": int}
+_PAGE_FIELDS: dict[str, type] = {"offset": int, "subject": str}
+
+
+def level_too_high(headers: h.Headers) -> bool:
+    """CFG-30: the caller needs a newer server than this one."""
+    wanted = h.first(headers, h.REQUIRED_API_LEVEL)
+    if not wanted:
+        return False
+    number = wanted.decode("utf-8", "replace").strip()
+    return not (number.isascii() and number.isdigit() and len(number) < 9 and int(number) <= API_LEVEL)
+
+
+class ConfigRequest(NamedTuple):
+    """What a create or update asks for; ``pedantic`` refuses what would otherwise be put right (CFG-13)."""
+
+    config: StreamConfig
+    pedantic: bool
+
+
+def parse_object(body: bytes) -> dict[str, Any] | Refusal:
+    """The JSON object of a body; an empty body is an empty object."""
+    if not body.strip():
+        return {}
+    try:
+        value = json.loads(body, parse_int=_whole, parse_constant=_refuse_constant)
+        if b"\\u" in body:  # half a surrogate pair is JSON, but no text that could be written anywhere
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError):
+        return BAD_REQUEST
+    return value if isinstance(value, dict) else BAD_REQUEST
+
+
+def parse_get(body: bytes) -> GetRequest | Refusal:
+    fields = _fields(body, _GET_FIELDS)
+    if isinstance(fields, Refusal):
+        return fields
+    try:
+        for name in ("start_time", "up_to_time"):
+            if name in fields:
+                fields[name] = parse_rfc3339(fields[name])
+    except (ValueError, OverflowError):
+        return BAD_REQUEST
+    patterns = fields.get("multi_last", [])
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        return BAD_REQUEST
+    return GetRequest(**(fields | {"multi_last": tuple(patterns)}))
+
+
+def parse_purge(body: bytes) -> PurgeRequest | Refusal:
+    fields = _fields(body, _PURGE_FIELDS)
+    return fields if isinstance(fields, Refusal) else PurgeRequest(**fields)
+
+
+def parse_delete(body: bytes) -> int | Refusal:
+    """The sequence to delete. ``no_erase`` is taken and makes no visible difference (DEL-04)."""
+    fields = _fields(body, _DELETE_FIELDS)
+    if isinstance(fields, Refusal):
+        return fields
+    sequence: int | None = fields.get("seq")
+    return BAD_REQUEST if sequence is None else sequence
+
+
+def parse_info(body: bytes) -> dict[str, Any] | Refusal:
+    """``subjects_filter``, ``deleted_details`` and ``offset``, where given."""
+    return _fields(body, _INFO_FIELDS)
+
+
+def parse_advance(body: bytes) -> int | Refusal:
+    """How far the test clock is to jump, ns: forward only."""
+    fields = _fields(body, {"nanos": int})
+    if isinstance(fields, Refusal):
+        return fields
+    nanos: int = fields.get("nanos", 0)
+    return nanos if nanos >= 0 else BAD_REQUEST
+
+
+def parse_page(body: bytes) -> tuple[int, str] | Refusal:
+    """The offset and the subject of a list of streams."""
+    fields = _fields(body, _PAGE_FIELDS)
+    return fields if isinstance(fields, Refusal) else (fields.get("offset", 0), fields.get("subject", ""))
+
+
+def parse_config(body: bytes, name: str) -> ConfigRequest | Refusal:
+    """The configuration of a create or update of the stream ``name``; the rules have not seen it yet."""
+    fields = parse_object(body)
+    if isinstance(fields, Refusal):
+        return fields
+    pedantic = fields.pop("pedantic", False) is True
+    if fields.get("name") != name:
+        return STREAM_MISMATCH  # CFG-04
+    if "/" in name or "\\" in name:
+        return NAME_HAS_PATH  # CFG-01
+    try:
+        return ConfigRequest(StreamConfig.from_api(_without_nulls(fields)), pedantic)
+    except ValidationError as error:
+        return invalid_config(_sentence(error))
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if abs(number) > _GREATEST:
+        raise ValueError(f"{text} does not fit into 64 bits")
+    return number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _fields(body: bytes, known: Mapping[str, type]) -> dict[str, Any] | Refusal:
+    """The fields of a request, each of its own type; numbers are not negative. A null is as good as nothing."""
+    fields = parse_object(body)
+    if isinstance(fields, Refusal):
+        return fields
+    given = _without_nulls(fields)
+    for name, value in given.items():
+        kind = known.get(name)
+        if type(value) is not kind or (isinstance(value, int) and value < 0):
+            return BAD_REQUEST
+    return given
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f'unknown field "{field}"'
+    message = first["msg"]
+    return f'field "{field}": {message[:1].lower()}{message[1:]}'

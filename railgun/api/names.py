@@ -1,0 +1,102 @@
+"""Names of the API: ``STREAM.MSG.GET.ORDERS`` and its kin, taken apart once, and who answers each.
+
+:func:`parse` promises that the stream of a parsed name is not empty where the operation needs one. A name that is not
+here is nobody's: the caller is told that no one answers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+PREFIX = "$JS.API."
+
+
+class Route(Enum):
+    """Whose answer a call needs."""
+
+    REGISTRAR = "registrar"  # partition 0
+    OWNER = "owner"  # the partition of the stream
+    EVERY = "every"  # each shard answers for its own streams; the client merges
+    ANY = "any"  # whichever shard
+
+
+class Operation(Enum):
+    """A call of the API; the value is the name without the stream."""
+
+    INFO = "INFO"
+    STREAM_NAMES = "STREAM.NAMES"
+    STREAM_LIST = "STREAM.LIST"
+    STREAM_CREATE = "STREAM.CREATE"
+    STREAM_UPDATE = "STREAM.UPDATE"
+    STREAM_DELETE = "STREAM.DELETE"
+    STREAM_INFO = "STREAM.INFO"
+    STREAM_PURGE = "STREAM.PURGE"
+    MSG_GET = "STREAM.MSG.GET"
+    MSG_DELETE = "STREAM.MSG.DELETE"
+    DIRECT_GET = "DIRECT.GET"
+    PING = "PING"
+    CLOCK_ADVANCE = "CLOCK.ADVANCE"
+
+    @property
+    def route(self) -> Route:
+        return _ROUTES.get(self, Route.OWNER)
+
+    @property
+    def needs_stream(self) -> bool:
+        return self in _OF_A_STREAM
+
+
+_ROUTES = {
+    Operation.INFO: Route.REGISTRAR,
+    Operation.STREAM_NAMES: Route.REGISTRAR,
+    Operation.STREAM_CREATE: Route.REGISTRAR,
+    Operation.STREAM_UPDATE: Route.REGISTRAR,
+    Operation.STREAM_DELETE: Route.REGISTRAR,
+    Operation.STREAM_LIST: Route.EVERY,
+    Operation.PING: Route.ANY,
+    Operation.CLOCK_ADVANCE: Route.ANY,
+}
+_ALONE = {
+    Operation.INFO,
+    Operation.STREAM_NAMES,
+    Operation.STREAM_LIST,
+    Operation.PING,
+    Operation.CLOCK_ADVANCE,
+}
+_OF_A_STREAM = frozenset(operation for operation in Operation if operation not in _ALONE)
+_BY_NAME = {operation.value: operation for operation in _ALONE}
+_LONGEST_FIRST = sorted(_OF_A_STREAM, key=lambda operation: -len(operation.value))
+
+
+class ApiName(NamedTuple):
+    """A name taken apart. ``rest`` is what follows the stream: the subject of a short direct get (GET-10)."""
+
+    operation: Operation
+    stream: str
+    rest: str
+
+    @property
+    def text(self) -> str:
+        """The name as requests carry it, without the prefix."""
+        return ".".join(part for part in (self.operation.value, self.stream, self.rest) if part)
+
+
+def parse(name: str) -> ApiName | None:
+    """The name taken apart, with or without ``$JS.API.``; None if it is no name of the API."""
+    name = name.removeprefix(PREFIX)
+    alone = _BY_NAME.get(name)
+    if alone is not None:
+        return ApiName(alone, "", "")
+    for operation in _LONGEST_FIRST:
+        if name.startswith(operation.value + "."):
+            stream, dot, rest = name[len(operation.value) + 1 :].partition(".")
+            if not stream or (dot and (not rest or operation is not Operation.DIRECT_GET)):
+                return None
+            return ApiName(operation, stream, rest)
+    return None
+
+
+def route(name: ApiName) -> Route:
+    """Who answers the call."""
+    return name.operation.route

@@ -1,0 +1,158 @@
+"""Answers: JSON objects with JetStream's field names and ``type`` strings, one frame each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any
+
+from railgun.api.bodies import parse_page
+from railgun.api.names import Operation
+from railgun.model import subjects
+from railgun.model.cluster import API_LEVEL, ClusterLimits
+from railgun.model.durations import rfc3339
+from railgun.model.refusals import Refusal
+from railgun.model.subjects import Filter
+from railgun.model.wire import Frame
+from railgun.semantics.stream import StreamState
+
+NAMES_PAGE = 1_024  # CFG-31
+LIST_PAGE = 256
+SUBJECTS_PAGE = 100_000  # of the per-subject counts in a stream's info
+DETAILS_BYTES = 4_194_304  # an answer is one record: longer details are cut there
+_TYPE = "io.nats.jetstream.api.v1."
+_TYPES = {
+    Operation.INFO: "account_info_response",
+    Operation.STREAM_NAMES: "stream_names_response",
+    Operation.STREAM_LIST: "stream_list_response",
+    Operation.STREAM_CREATE: "stream_create_response",
+    Operation.STREAM_UPDATE: "stream_update_response",
+    Operation.STREAM_DELETE: "stream_delete_response",
+    Operation.STREAM_INFO: "stream_info_response",
+    Operation.STREAM_PURGE: "stream_purge_response",
+    Operation.MSG_GET: "stream_msg_get_response",
+    Operation.MSG_DELETE: "stream_msg_delete_response",
+}
+
+
+def response_type(operation: Operation) -> str:
+    """The ``type`` of the answers to a call."""
+    return _TYPE + _TYPES.get(operation, "error_response")
+
+
+def success_response(operation: Operation, fields: Mapping[str, Any] | None = None) -> Frame:
+    """The call succeeded; ``fields`` are the answer, ``success`` where there is nothing to tell."""
+    return _frame(response_type(operation), {"success": True} if fields is None else fields)
+
+
+def error_response(operation: Operation, refusal: Refusal) -> Frame:
+    """The call was refused."""
+    return _frame(response_type(operation), {"error": refusal.as_json()})
+
+
+def refusal_frame(refusal: Refusal) -> Frame:
+    """A refusal of something that is no call we know."""
+    return _frame(_TYPE + "error_response", {"error": refusal.as_json()})
+
+
+def _frame(kind: str, fields: Mapping[str, Any]) -> Frame:
+    text = json.dumps({"type": kind, **fields}, separators=(",", ":"), ensure_ascii=False)
+    return Frame([], text.encode("utf-8"))
+
+
+def info_object(stream: StreamState) -> dict[str, Any]:
+    """A stream's configuration and state (CFG-33); details of subjects and deletes only on request."""
+    return {
+        "config": stream.config.to_api(),
+        "created": rfc3339(stream.created),
+        "state": {
+            "messages": stream.messages,
+            "bytes": stream.bytes,
+            "first_seq": stream.first_seq,
+            "first_ts": rfc3339(stream.first_time()),
+            "last_seq": stream.last_seq,
+            "last_ts": rfc3339(stream.last_time),
+            "num_deleted": stream.num_deleted,
+            "num_subjects": stream.num_subjects,
+            "consumer_count": 0,
+        },
+    }
+
+
+def info_response(
+    stream: StreamState, *, subjects_filter: str = "", deleted_details: bool = False, offset: int = 0
+) -> Frame:
+    """The answer to STREAM.INFO, with the details that were asked for."""
+    info = info_object(stream)
+    if deleted_details:
+        info["state"]["deleted"] = stream.deleted()[: DETAILS_BYTES // 20]
+    if subjects_filter:
+        counts = stream.subjects(Filter(subjects_filter))
+        info["state"]["subjects"] = _page_of_counts(counts, offset)
+        info |= {"total": len(counts), "offset": offset, "limit": SUBJECTS_PAGE}
+    return success_response(Operation.STREAM_INFO, info)
+
+
+def _page_of_counts(counts: dict[str, int], offset: int) -> dict[str, int]:
+    page: dict[str, int] = {}
+    room = DETAILS_BYTES
+    for subject in sorted(counts)[offset : offset + SUBJECTS_PAGE]:
+        room -= len(subject.encode("utf-8")) + 24
+        if room < 0 and page:
+            break
+        page[subject] = counts[subject]
+    return page
+
+
+def create_response(stream: StreamState, *, created: bool) -> Frame:
+    """The stream exists; ``did_create`` tells a new one from an identical one that was there (CFG-06)."""
+    did = {"did_create": True} if created else {}
+    return success_response(Operation.STREAM_CREATE, info_object(stream) | did)
+
+
+def update_response(stream: StreamState) -> Frame:
+    return success_response(Operation.STREAM_UPDATE, info_object(stream))
+
+
+def account_response(streams: Sized, limits: ClusterLimits) -> Frame:
+    """The answer to INFO: what the registrar knows of the whole cluster; -1 is no limit."""
+    of_account = {
+        "max_storage": limits.max_store_bytes or -1,
+        "max_bytes_required": limits.require_max_bytes,
+        "storage_max_stream_bytes": limits.max_stream_bytes or -1,
+    }
+    fields = {"streams": len(streams), "consumers": 0, "limits": of_account, "api": {"level": API_LEVEL}}
+    return success_response(Operation.INFO, fields)
+
+
+def names_response(body: bytes, streams: Mapping[str, Sequence[str]]) -> Frame:
+    """Names of streams, given as name to subjects: sorted, a page from the offset asked for (CFG-31)."""
+    asked = parse_page(body)
+    if isinstance(asked, Refusal):
+        return error_response(Operation.STREAM_NAMES, asked)
+    offset, subject = asked
+    names = sorted(name for name, own in streams.items() if _captures(own, subject))
+    page = names[offset : offset + NAMES_PAGE]
+    return _page(Operation.STREAM_NAMES, page, len(names), offset, NAMES_PAGE)
+
+
+def list_response(body: bytes, streams: Iterable[StreamState]) -> Frame:
+    """Infos of these streams: sorted by name, a page from the offset asked for (CFG-31)."""
+    asked = parse_page(body)
+    if isinstance(asked, Refusal):
+        return error_response(Operation.STREAM_LIST, asked)
+    offset, subject = asked
+    own = sorted(
+        (s for s in streams if _captures(s.config.subjects, subject)), key=lambda stream: stream.name
+    )
+    page = [info_object(stream) for stream in own[offset : offset + LIST_PAGE]]
+    return _page(Operation.STREAM_LIST, page, len(own), offset, LIST_PAGE)
+
+
+def _captures(own: Sequence[str], subject: str) -> bool:
+    """Whether the stream is in a list filtered by subject: one of its own collides with it."""
+    return not subject or any(subjects.collides(one, subject) for one in own)
+
+
+def _page(operation: Operation, found: list[Any], total: int, offset: int, limit: int) -> Frame:
+    return success_response(operation, {"total": total, "offset": offset, "limit": limit, "streams": found})

@@ -1,0 +1,131 @@
+"""Calls about streams: what the shard that got one asks this room for.
+
+:func:`answer` answers the calls that a stream's owner decides alone. It never raises for what a caller sent; it returns
+the frames of the answer, or None where nobody answers: a direct get of a stream that does not allow it (GET-07).
+Creating, updating and deleting is decided by registrar and owner together, with the pieces that are named below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railgun.api.bodies import (
+    ConfigRequest,
+    level_too_high,
+    parse_advance,
+    parse_config,
+    parse_delete,
+    parse_get,
+    parse_info,
+    parse_object,
+    parse_purge,
+)
+from railgun.api.names import ApiName, Operation
+from railgun.api.responses import (
+    account_response,
+    create_response,
+    error_response,
+    info_object,
+    info_response,
+    list_response,
+    names_response,
+    refusal_frame,
+    response_type,
+    success_response,
+    update_response,
+)
+from railgun.model.refusals import API_LEVEL, BAD_REQUEST, STREAM_NOT_FOUND, Refusal
+from railgun.model.wire import ApiRequest, Frame
+from railgun.semantics import reading, removal
+from railgun.semantics.stream import StreamState
+
+__all__ = [
+    "ConfigRequest",
+    "account_response",
+    "answer",
+    "create_response",
+    "error_response",
+    "info_object",
+    "level_refused",
+    "list_response",
+    "names_response",
+    "parse_advance",
+    "parse_config",
+    "parse_object",
+    "refusal_frame",
+    "response_type",
+    "success_response",
+    "update_response",
+]
+
+
+def level_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
+    """The answer to a call that needs a newer server (CFG-30), None if this one will do."""
+    if not level_too_high(request.headers):
+        return None
+    if name.operation is Operation.DIRECT_GET:
+        return [reading.status(412, "Required Api Level")]
+    return [error_response(name.operation, API_LEVEL)]
+
+
+def answer(request: ApiRequest, name: ApiName, stream: StreamState | None) -> list[Frame] | None:
+    """The frames that answer the call; the stream is None if there is none of that name."""
+    if name.operation is Operation.DIRECT_GET:
+        return _direct_get(request.body, name.rest, stream)
+    handler = _HANDLERS.get(name.operation)
+    made = BAD_REQUEST if handler is None else handler(request.body, stream)
+    return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
+
+
+def _info(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+    asked = parse_info(body)
+    if isinstance(asked, Refusal):
+        return asked
+    return STREAM_NOT_FOUND if stream is None else info_response(stream, **asked)  # CFG-32
+
+
+def _get(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+    asked = parse_get(body)
+    if isinstance(asked, Refusal):
+        return asked
+    return STREAM_NOT_FOUND if stream is None else reading.plain_get(stream, asked)
+
+
+def _delete_message(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+    sequence = parse_delete(body)
+    if isinstance(sequence, Refusal):
+        return sequence
+    if stream is None:
+        return STREAM_NOT_FOUND
+    return removal.delete_message(stream, sequence) or success_response(Operation.MSG_DELETE)
+
+
+def _purge(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+    asked = parse_purge(body)
+    if isinstance(asked, Refusal):
+        return asked
+    if stream is None:
+        return STREAM_NOT_FOUND
+    purged = removal.purge(stream, asked)
+    if isinstance(purged, Refusal):
+        return purged
+    return success_response(Operation.STREAM_PURGE, {"success": True, "purged": purged})
+
+
+_HANDLERS: dict[Operation, Callable[[bytes, StreamState | None], Frame | Refusal]] = {
+    Operation.STREAM_INFO: _info,
+    Operation.MSG_GET: _get,
+    Operation.MSG_DELETE: _delete_message,
+    Operation.STREAM_PURGE: _purge,
+}
+
+
+def _direct_get(body: bytes, subject: str, stream: StreamState | None) -> list[Frame] | None:
+    if stream is None or not stream.config.allow_direct:
+        return None  # GET-07
+    asked = parse_get(body)
+    if isinstance(asked, Refusal):
+        return [reading.status(408, "Malformed Request")]
+    if subject:
+        return reading.direct_get_by_subject(stream, subject, asked)
+    return reading.direct_get(stream, asked)

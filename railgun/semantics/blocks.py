@@ -1,0 +1,160 @@
+"""Blocks: the index of consecutive messages, as columns.
+
+A block is written once, when a drain ends, and never changed; removals are a bitmap beside it. So one drain costs one
+record a block of up to 512 messages, and evicting one old message costs 64 bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from railgun.model import wire
+
+BLOCK_SIZE = 512
+NEVER = -1  # expiry of a message that neither TTL nor age removes (TTL-05)
+
+
+class Entry(NamedTuple):
+    """What the index knows of one message."""
+
+    sequence: int
+    subject: str
+    size: int
+    time: int
+    # 0: none; NEVER; above: when its TTL ends, ns; below NEVER: the same of a delete marker, negated
+    expiry: int
+
+    @property
+    def ends(self) -> int:
+        """When its TTL ends, ns; 0 if it has none."""
+        return 0 if self.expiry == NEVER else abs(self.expiry)
+
+    @property
+    def is_marker(self) -> bool:
+        """A delete marker, left by a message that expired."""
+        return self.expiry < NEVER
+
+
+class Block:
+    """Up to 512 consecutive messages, decoded; ``removed`` is the bitmap beside it (None: nothing removed)."""
+
+    __slots__ = (
+        "base",
+        "count",
+        "expiries",
+        "offset_floor",
+        "removed",
+        "sizes",
+        "subject_of",
+        "subjects",
+        "times",
+    )
+
+    def __init__(
+        self,
+        base: int,
+        subjects: Sequence[str],
+        subject_of: Sequence[int] | None,
+        sizes: Sequence[int],
+        times: Sequence[int],
+        expiries: Sequence[int] | None,
+        offset_floor: int,
+    ) -> None:
+        self.base = base
+        self.count = len(sizes)
+        self.subjects = subjects
+        self.subject_of = subject_of
+        self.sizes = sizes
+        self.times = times
+        self.expiries = expiries
+        self.offset_floor = offset_floor
+        self.removed: bytearray | None = None
+
+    @property
+    def end(self) -> int:
+        """The sequence after the last message of the block."""
+        return self.base + self.count
+
+    def subject(self, index: int) -> str:
+        return self.subjects[self.subject_of[index] if self.subject_of is not None else 0]
+
+    def all_subjects(self) -> list[str]:
+        """The subject of each message."""
+        if self.subject_of is None:
+            return [self.subjects[0]] * self.count
+        return [self.subjects[number] for number in self.subject_of]
+
+    def entry(self, index: int) -> Entry:
+        expiry = self.expiries[index] if self.expiries is not None else 0
+        return Entry(self.base + index, self.subject(index), self.sizes[index], self.times[index], expiry)
+
+    def is_removed(self, index: int) -> bool:
+        return self.removed is not None and bool(self.removed[index >> 3] >> (index & 7) & 1)
+
+    def mark_removed(self, index: int) -> None:
+        if self.removed is None:
+            self.removed = bytearray((self.count + 7) // 8)
+        self.removed[index >> 3] |= 1 << (index & 7)
+
+    def encode(self) -> bytes:
+        return wire.encode(
+            "message_block",
+            {
+                "subjects": self.subjects,
+                "subject_of": b"" if self.subject_of is None else pack_column("H", self.subject_of),
+                "sizes": pack_column("I", self.sizes),
+                "times": pack_column("q", self.times),
+                "expiries": b"" if self.expiries is None else pack_column("q", self.expiries),
+                "offset_floor": self.offset_floor,
+            },
+        )
+
+    @classmethod
+    def decode(cls, base: int, data: bytes) -> Block:
+        value = wire.decode("message_block", data)
+        return cls(
+            base,
+            value["subjects"],
+            unpack_column("H", value["subject_of"]) if value["subject_of"] else None,
+            unpack_column("I", value["sizes"]),
+            unpack_column("q", value["times"]),
+            unpack_column("q", value["expiries"]) if value["expiries"] else None,
+            value["offset_floor"],
+        )
+
+
+def build(
+    base: int,
+    subjects: Sequence[str],
+    sizes: Sequence[int],
+    times: Sequence[int],
+    expiries: Sequence[int],
+    offset_floor: int,
+) -> Block:
+    """A block of the given columns (at most BLOCK_SIZE long); ``expiries`` may be empty."""
+    distinct = dict.fromkeys(subjects)
+    subject_of = None
+    if len(distinct) > 1:
+        number = {subject: index for index, subject in enumerate(distinct)}
+        subject_of = [number[subject] for subject in subjects]
+    return Block(base, list(distinct), subject_of, sizes, times, expiries or None, offset_floor)
+
+
+def pack_column(code: str, values: Sequence[int]) -> bytes:
+    """The numbers as little-endian bytes of the array type ``code``."""
+    column = values if isinstance(values, array) else array(code, values)
+    if sys.byteorder == "big":
+        column = array(code, column)
+        column.byteswap()
+    return column.tobytes()
+
+
+def unpack_column(code: str, data: bytes) -> array[int]:
+    column = array(code)
+    column.frombytes(data)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column

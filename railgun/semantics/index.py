@@ -1,0 +1,284 @@
+"""The index of a stream's messages: which exist, on which subject, how large, since when.
+
+Messages appended by the current drain are plain columns (the tail) until :meth:`MessageIndex.seal` turns them into
+blocks. Everything older is found by floor in the table. Memory is bounded: a few decoded blocks, nothing per message.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+
+from railgun.model.subjects import Filter
+from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, build
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+CACHED_BLOCKS = 64
+FORGOTTEN_BLOCKS = 1_000  # at most in one drain
+
+
+class MessageIndex:
+    """Entries by sequence over the blocks in an overlay, with the tail of the drain that runs."""
+
+    def __init__(self, overlay: Overlay, incarnation: int, next_sequence: int) -> None:
+        self._overlay = overlay
+        self._incarnation = incarnation
+        self._cache: OrderedDict[int, Block] = OrderedDict()
+        self._dirty: dict[int, Block] = {}  # blocks whose bitmap changed in this drain
+        self._offsets: dict[int, int] = {}  # exact offsets that the table does not hold yet
+        self._hint: Block | None = None  # where the last look-up ended: neighbours follow each other
+        self._lowest = 0  # no block begins below: spares a scan over what was removed long ago
+        self.tail_base = next_sequence
+        self.tail_subjects: list[str] = []
+        self.tail_sizes: list[int] = []
+        self.tail_times: list[int] = []
+        self.tail_expiries: dict[int, int] = {}  # by index in the tail
+        self._tail_removed: set[int] = set()
+
+    # -- reading
+
+    @property
+    def end(self) -> int:
+        """The sequence that the next message gets."""
+        return self.tail_base + len(self.tail_sizes)
+
+    def entry(self, sequence: int) -> Entry | None:
+        """The message, or None where there is none (any more)."""
+        index = sequence - self.tail_base
+        if index >= 0:
+            if index >= len(self.tail_sizes) or index in self._tail_removed:
+                return None
+            return self._tail_entry(index)
+        block = self._block_of(sequence)
+        if block is None or block.is_removed(sequence - block.base):
+            return None
+        return block.entry(sequence - block.base)
+
+    def ascending(self, start: int, subjects: Filter | None = None) -> Iterator[Entry]:
+        """Existing messages from ``start`` on; a block without a matching subject is passed over whole."""
+        sequence = start
+        while sequence < self.tail_base:
+            block = self._block_of(sequence) or self._block_after(sequence)
+            if block is None:
+                break
+            yield from _of_block(block, max(0, sequence - block.base), block.count, 1, subjects)
+            sequence = block.end
+        for index in range(max(0, start - self.tail_base), len(self.tail_sizes)):
+            if index not in self._tail_removed and (
+                subjects is None or subjects.matches(self.tail_subjects[index])
+            ):
+                yield self._tail_entry(index)
+
+    def blocks(self, start: int) -> Iterator[Block]:
+        """All blocks that hold messages from ``start`` on, ascending; only between drains."""
+        assert not self.tail_sizes
+        prefix = keys.all_of(keys.BLOCK, self._incarnation)
+        lowest = self._overlay.floor(prefix, prefix + keys.number(start))
+        for key, data in self._overlay.scan(prefix, None if lowest is None else lowest[0]):
+            block = self._load(keys.sequence_in(key), data)
+            if block.end > start:
+                yield block
+
+    def descending(self, start: int, lowest: int, subjects: Filter | None = None) -> Iterator[Entry]:
+        """Existing messages from ``start`` down to ``lowest``."""
+        for index in range(min(start - self.tail_base, len(self.tail_sizes) - 1), -1, -1):
+            if self.tail_base + index < lowest:
+                return
+            if index not in self._tail_removed and (
+                subjects is None or subjects.matches(self.tail_subjects[index])
+            ):
+                yield self._tail_entry(index)
+        sequence = min(start, self.tail_base - 1)
+        while sequence >= lowest:
+            block = self._block_at_or_below(sequence)
+            if block is None:
+                return
+            last = min(sequence - block.base, block.count - 1)
+            yield from _of_block(block, last, max(-1, lowest - block.base - 1), -1, subjects)
+            sequence = block.base - 1
+
+    def offset(self, sequence: int, default: int) -> int:
+        """Where to begin reading the log for this message: exact, or below it."""
+        if sequence >= self.tail_base:
+            return default
+        block = self._block_of(sequence)
+        if block is None:
+            return default
+        exact = self._offsets.get(block.base)
+        if exact is None:
+            stored = self._overlay.get(keys.of(keys.OFFSET, self._incarnation, block.base))
+            exact = None if stored is None else int.from_bytes(stored, "big")
+        return block.offset_floor if exact is None else exact + sequence - block.base
+
+    # -- changing
+
+    def append(self, subject: str, size: int, time: int, expiry: int) -> int:
+        sequence = self.end
+        if expiry:
+            self.tail_expiries[len(self.tail_sizes)] = expiry
+        self.tail_subjects.append(subject)
+        self.tail_sizes.append(size)
+        self.tail_times.append(time)
+        return sequence
+
+    def extend(self, subjects: list[str], sizes: list[int], time: int) -> int:
+        """Append many at once; the sequence of the first."""
+        sequence = self.end
+        self.tail_subjects += subjects
+        self.tail_sizes += sizes
+        self.tail_times += [time] * len(sizes)
+        return sequence
+
+    def remove(self, sequence: int) -> Entry | None:
+        """The message is gone; what it was, or None if it was not there."""
+        entry = self.entry(sequence)
+        if entry is None:
+            return None
+        index = sequence - self.tail_base
+        if index >= 0:
+            self._tail_removed.add(index)
+        else:
+            block = self._block_of(sequence)
+            assert block is not None
+            block.mark_removed(sequence - block.base)
+            self._dirty[block.base] = block
+        return entry
+
+    def hide_below(self, next_sequence: int) -> None:
+        """Nothing is stored any more; the next message gets ``next_sequence``. The blocks go with later drains."""
+        self._dirty.clear()
+        self._offsets.clear()
+        self._hint = None
+        self._clear_tail()
+        self.tail_base = next_sequence
+
+    def forget_below(self, first: int) -> None:
+        """Drop blocks that lie wholly below ``first``: so many a drain that no transaction grows without bound."""
+        prefix = keys.all_of(keys.BLOCK, self._incarnation)
+        doomed: list[int] = []
+        for key, data in self._overlay.scan(prefix, prefix + keys.number(self._lowest)):
+            self._lowest = keys.sequence_in(key)
+            if (
+                len(doomed) == FORGOTTEN_BLOCKS
+                or self._lowest >= first
+                or self._load(self._lowest, data).end > first
+            ):
+                break
+            doomed.append(self._lowest)
+        for base in doomed:
+            for kind in (keys.BLOCK, keys.REMOVED, keys.OFFSET):
+                key = keys.of(kind, self._incarnation, base)
+                if self._overlay.get(key) is not None:
+                    self._overlay.delete(key)
+            self._cache.pop(base, None)
+            self._dirty.pop(base, None)
+            self._offsets.pop(base, None)
+        self._hint = None
+
+    def seal(self, offset_floor: int) -> list[int]:
+        """End the drain: write blocks, bitmaps and offsets into the overlay. The bases of the new blocks."""
+        for base, offset in self._offsets.items():
+            self._overlay.put(keys.of(keys.OFFSET, self._incarnation, base), keys.number(offset))
+        self._offsets.clear()
+        bases = []
+        for start in range(0, len(self.tail_sizes), BLOCK_SIZE):
+            block = self._block_of_tail(start, offset_floor)
+            bases.append(block.base)
+            self._overlay.put(keys.of(keys.BLOCK, self._incarnation, block.base), block.encode())
+            self._remember(block)
+        self.tail_base = self.end
+        self._clear_tail()
+        for base, block in self._dirty.items():
+            assert block.removed is not None
+            self._overlay.put(keys.of(keys.REMOVED, self._incarnation, base), bytes(block.removed))
+        self._dirty.clear()
+        return bases
+
+    def note_offsets(self, offsets: Mapping[int, int]) -> None:
+        """The drain is committed: base of each of its blocks to the offset in the log."""
+        self._offsets.update(offsets)
+
+    # -- inside
+
+    def _tail_entry(self, index: int) -> Entry:
+        return Entry(
+            self.tail_base + index,
+            self.tail_subjects[index],
+            self.tail_sizes[index],
+            self.tail_times[index],
+            self.tail_expiries.get(index, 0),
+        )
+
+    def _block_of_tail(self, start: int, offset_floor: int) -> Block:
+        stop = min(start + BLOCK_SIZE, len(self.tail_sizes))
+        expiries = (
+            [self.tail_expiries.get(index, 0) for index in range(start, stop)] if self.tail_expiries else []
+        )
+        block = build(
+            self.tail_base + start,
+            self.tail_subjects[start:stop],
+            self.tail_sizes[start:stop],
+            self.tail_times[start:stop],
+            expiries if any(expiries) else [],
+            offset_floor,
+        )
+        for index in self._tail_removed:
+            if start <= index < stop:
+                block.mark_removed(index - start)
+                self._dirty[block.base] = block
+        return block
+
+    def _clear_tail(self) -> None:
+        self.tail_subjects, self.tail_sizes, self.tail_times = [], [], []
+        self.tail_expiries, self._tail_removed = {}, set()
+
+    def _remember(self, block: Block) -> None:
+        self._cache[block.base] = block
+        if len(self._cache) > CACHED_BLOCKS:
+            _, dropped = self._cache.popitem(last=False)
+            if dropped is self._hint:
+                self._hint = None  # a second copy of the block must not live beside this one
+
+    def _load(self, base: int, data: bytes) -> Block:
+        block = self._dirty.get(base) or self._cache.get(base)
+        if block is None:
+            block = Block.decode(base, data)
+            removed = self._overlay.get(keys.of(keys.REMOVED, self._incarnation, base))
+            block.removed = None if removed is None else bytearray(removed)
+            self._remember(block)
+        return block
+
+    def _block_at_or_below(self, sequence: int) -> Block | None:
+        prefix = keys.all_of(keys.BLOCK, self._incarnation)
+        found = self._overlay.floor(prefix, prefix + keys.number(sequence))
+        return None if found is None else self._load(keys.sequence_in(found[0]), found[1])
+
+    def _block_of(self, sequence: int) -> Block | None:
+        block = self._hint
+        if block is None or not block.base <= sequence < block.end:
+            block = self._block_at_or_below(sequence)
+            if block is None or sequence >= block.end:
+                return None
+            self._hint = block
+        return block
+
+    def _block_after(self, sequence: int) -> Block | None:
+        prefix = keys.all_of(keys.BLOCK, self._incarnation)
+        for key, data in self._overlay.scan(prefix, prefix + keys.number(sequence)):
+            return self._load(keys.sequence_in(key), data)
+        return None
+
+
+def _of_block(block: Block, start: int, stop: int, step: int, subjects: Filter | None) -> Iterator[Entry]:
+    if subjects is not None and not subjects.everything:
+        wanted = {subject for subject in block.subjects if subjects.matches(subject)}
+        if not wanted:
+            return
+        for index in range(start, stop, step):
+            if not block.is_removed(index) and block.subject(index) in wanted:
+                yield block.entry(index)
+        return
+    for index in range(start, stop, step):
+        if not block.is_removed(index):
+            yield block.entry(index)

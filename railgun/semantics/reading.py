@@ -1,0 +1,247 @@
+"""Reading messages: the plain get and the direct get (GET-*).
+
+Pure functions of a stream's state and a parsed request. The plain get answers one frame or a refusal; the direct get
+always answers frames, whose failures are statuses: messages with headers and no body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from railgun.model import headers as h
+from railgun.model.durations import rfc3339
+from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
+from railgun.model.subjects import Filter
+from railgun.model.wire import Frame, HeaderList
+from railgun.semantics.stream import Entry, StreamState
+
+MAX_RESULTS = 1_024  # GET-17
+MAX_ANSWER = 4_194_304  # an answer is one record: a batch ends there, and says what is pending
+_FRAME = 256  # what a frame costs beside its message, in bytes
+
+
+class GetRequest(NamedTuple):
+    """What to read; zero, empty and None mean not given."""
+
+    seq: int = 0
+    last_by_subj: str = ""
+    next_by_subj: str = ""
+    start_time: int | None = None
+    batch: int = 0
+    max_bytes: int = 0
+    multi_last: tuple[str, ...] = ()
+    up_to_seq: int = 0
+    up_to_time: int | None = None
+    no_hdr: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is selected."""
+        return not (
+            self.seq
+            or self.last_by_subj
+            or self.next_by_subj
+            or self.multi_last
+            or self.start_time is not None
+        )
+
+    @property
+    def contradicts_itself(self) -> bool:  # GET-05
+        starts = (self.seq > 0) + (self.start_time is not None) + bool(self.last_by_subj)
+        return starts > 1 or bool(self.last_by_subj and self.next_by_subj)
+
+    @property
+    def of_direct_get(self) -> bool:
+        """Whether it has fields that only a direct get knows (GET-19)."""
+        return bool(
+            self.batch or self.max_bytes or self.multi_last or self.up_to_seq or self.up_to_time is not None
+        )
+
+
+def plain_get(stream: StreamState, request: GetRequest) -> Frame | Refusal:
+    """The one message that the request asks for (GET-01 … GET-04)."""
+    if request.of_direct_get or request.empty or request.contradicts_itself:
+        return BAD_REQUEST
+    entry = _one(stream, request)
+    if entry is None:
+        return NO_MESSAGE_FOUND
+    return stream.located(entry.sequence, "get", no_headers=request.no_hdr)
+
+
+def direct_get(stream: StreamState, request: GetRequest) -> list[Frame]:
+    """Messages as they are, with where they came from in their headers; or a status (GET-08 … GET-18)."""
+    if request.empty:
+        return [status(408, "Empty Request")]
+    if _bad_direct(request):
+        return [status(408, "Bad Request")]
+    if request.multi_last:
+        return _multi_last(stream, request)
+    if request.batch:
+        return _batch(stream, request)
+    entry = _one(stream, request)  # GET-12, GET-14
+    if entry is None:
+        return [status(404, "Message Not Found")]
+    return [_message(stream, entry, request.no_hdr)]
+
+
+def direct_get_by_subject(stream: StreamState, subject: str, request: GetRequest) -> list[Frame]:
+    """The short form: the subject is in the name, and the request may select nothing else (GET-10)."""
+    if not request.empty or request.batch or request.up_to_seq or request.up_to_time is not None:
+        return [status(408, "Bad Request")]
+    return direct_get(stream, request._replace(last_by_subj=subject))
+
+
+def status(code: int, description: str, extra: Iterable[tuple[str, bytes]] = ()) -> Frame:
+    """A message that is only a status."""
+    return Frame([(h.STATUS, b"%d" % code), (h.DESCRIPTION, description.encode("ascii")), *extra], b"")
+
+
+def first_at(stream: StreamState, time: int) -> int:
+    """The sequence of the first message stored at that time or later; the one after the last if there is none."""
+    low, high = stream.first_seq, stream.last_seq + 1
+    while low < high:  # times never go back, so halving finds the place; holes are stepped over
+        middle = (low + high) // 2
+        entry = next(stream.iterate(middle), None)
+        if entry is None or entry.time >= time:
+            high = middle
+        else:
+            low = entry.sequence + 1
+    entry = next(stream.iterate(low), None)
+    return stream.last_seq + 1 if entry is None else entry.sequence
+
+
+def _bad_direct(request: GetRequest) -> bool:
+    return (
+        request.contradicts_itself
+        or bool(request.last_by_subj and (request.batch or request.multi_last))
+        or bool(request.next_by_subj and request.multi_last)
+        or bool(request.up_to_seq and request.up_to_time is not None)
+    )
+
+
+def _one(stream: StreamState, request: GetRequest) -> Entry | None:
+    if request.last_by_subj:  # GET-02
+        return stream.entry(stream.last_matching(Filter(request.last_by_subj)))
+    start = _start(stream, request)
+    if request.next_by_subj:  # GET-03
+        return next(stream.iterate(start, subjects=Filter(request.next_by_subj)), None)
+    return stream.entry(start)
+
+
+def _start(stream: StreamState, request: GetRequest) -> int:
+    return request.seq if request.start_time is None else first_at(stream, request.start_time)  # GET-04
+
+
+def _message(stream: StreamState, entry: Entry, no_headers: bool, *extra: tuple[str, int]) -> Frame:
+    frame = stream.located(entry.sequence, "direct", no_headers=no_headers)
+    if no_headers:  # GET-18
+        return frame
+    origin: HeaderList = [  # GET-08
+        (h.STREAM, stream.name.encode("utf-8")),
+        (h.SUBJECT, entry.subject.encode("utf-8")),
+        (h.SEQUENCE, b"%d" % entry.sequence),
+        (h.TIME_STAMP, rfc3339(entry.time).encode("ascii")),
+    ]
+    return frame._replace(
+        headers=[*frame.headers, *origin, *((name, b"%d" % value) for name, value in extra)]
+    )
+
+
+class _Allowance:
+    """What a batch may still send: the caller's messages and bytes (GET-13), and what one answer can carry."""
+
+    def __init__(self, stream: StreamState, request: GetRequest) -> None:
+        self._overhead = 16 if stream.config.storage == "memory" else 30  # STO-01: not sent, so not counted
+        self._messages = request.batch or MAX_RESULTS
+        self._bytes = request.max_bytes or MAX_ANSWER
+        self._room = MAX_ANSWER
+
+    def spend(self, entry: Entry) -> bool:
+        """Count a message that is sent; whether another one may follow."""
+        self._messages -= 1
+        self._bytes -= entry.size - self._overhead
+        self._room -= entry.size + len(entry.subject) * 4 + _FRAME
+        return self._messages > 0 and self._bytes > 0 and self._room > 0
+
+
+def _frames(
+    stream: StreamState, request: GetRequest, entries: Iterator[Entry], pending: int
+) -> tuple[list[Frame], int, int]:
+    """Frames as far as the allowance goes; then how many are pending, and the last sequence sent (GET-11)."""
+    allowance, frames, last = _Allowance(stream, request), [], 0
+    for entry in entries:
+        pending = max(pending - 1, 0)
+        extra = ((h.NUM_PENDING, pending), (h.LAST_SEQUENCE, last))
+        frames.append(_message(stream, entry, request.no_hdr, *extra))
+        last = entry.sequence
+        if not allowance.spend(entry):
+            break
+    return frames, pending, last
+
+
+def _batch(stream: StreamState, request: GetRequest) -> list[Frame]:
+    start, chosen = _start(stream, request), Filter(request.next_by_subj)
+    entries = stream.iterate(start, subjects=None if chosen.everything else chosen)
+    frames, pending, last = _frames(stream, request, entries, _count_from(stream, start, chosen))
+    if not frames:
+        return [status(404, "Message Not Found")]
+    return [*frames, _end_of_batch(pending, last)]
+
+
+def _end_of_batch(pending: int, last: int, *extra: tuple[str, int]) -> Frame:
+    numbers = ((h.NUM_PENDING, pending), (h.LAST_SEQUENCE, last), *extra)
+    return status(204, "EOB", ((name, b"%d" % value) for name, value in numbers))
+
+
+def _count_from(stream: StreamState, start: int, chosen: Filter) -> int:
+    """How many existing messages pass from ``start`` on; counts on the shorter side of it."""
+    if chosen.everything and not stream.num_deleted:
+        return max(0, stream.last_seq + 1 - max(start, stream.first_seq)) if stream.messages else 0
+    subjects = None if chosen.everything else chosen
+    if start - stream.first_seq > stream.last_seq - start:
+        return sum(1 for _ in stream.iterate(start, subjects=subjects))
+    total = stream.messages if chosen.everything else sum(stream.subjects(chosen).values())
+    for entry in stream.iterate(subjects=subjects):
+        if entry.sequence >= start:
+            break
+        total -= 1
+    return total
+
+
+def _multi_last(stream: StreamState, request: GetRequest) -> list[Frame]:  # GET-15
+    up_to = request.up_to_seq or stream.last_seq
+    if request.up_to_time is not None:  # GET-16: what was stored before that time
+        up_to = first_at(stream, request.up_to_time) - 1
+    found = _last_of_each(stream, Filter(request.multi_last), min(up_to, stream.last_seq))
+    if len(found) > MAX_RESULTS:
+        return [status(413, "Too Many Results")]  # GET-17
+    if not found:
+        return [status(404, "No Results")]
+    start = _start(stream, request)
+    late = [sequence for sequence in sorted(found) if sequence >= start]
+    entries = (entry for sequence in late if (entry := stream.entry(sequence)) is not None)
+    frames, pending, last = _frames(stream, request, entries, len(late))
+    return [*frames, _end_of_batch(pending, last, (h.UP_TO_SEQUENCE, up_to))]
+
+
+def _last_of_each(stream: StreamState, chosen: Filter, up_to: int) -> list[int]:
+    """The newest sequence not above ``up_to`` of each matching subject; stops beyond what may be answered."""
+    found: list[int] = []
+    older: set[str] = set()  # subjects whose newest message came later: look further back for them
+    for subject in stream.subjects(chosen):
+        newest = stream.last_of(subject)
+        if newest <= up_to:
+            found.append(newest)
+        else:
+            older.add(subject)
+        if len(found) > MAX_RESULTS:
+            return found
+    if older and up_to >= stream.first_seq:
+        for entry in stream.iterate(up_to, subjects=chosen, reverse=True):
+            if entry.subject in older:
+                older.discard(entry.subject)
+                found.append(entry.sequence)
+                if not older or len(found) > MAX_RESULTS:
+                    break
+    return found

@@ -1,0 +1,400 @@
+"""The state of one stream, as its owner holds it: counters, index, subjects, ids, timers.
+
+Everything durable goes through the overlay of the drain; everything else here is derived from it on load. A drain that is
+aborted drops the whole object: the next use loads it again from the table.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+
+from railgun.model import wire
+from railgun.model.config import StreamConfig
+from railgun.model.durations import to_nanos
+from railgun.model.frames import direct_frame, get_frame
+from railgun.model.headers import Headers
+from railgun.model.messages import StoredMessage
+from railgun.model.names import Names
+from railgun.model.subjects import Filter, is_literal
+from railgun.model.transforms import Transform
+from railgun.semantics.blocks import NEVER, Entry
+from railgun.semantics.deduplication import DedupWindow
+from railgun.semantics.index import MessageIndex
+from railgun.semantics.subject_index import SubjectIndex
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+__all__ = ["Entry", "StreamState"]
+
+_RECORDED = (
+    "deleting",
+    "first_seq",
+    "last_seq",
+    "messages",
+    "bytes",
+    "last_time",
+    "last_msg_id",
+    "log_end",
+    "compacted",
+)
+EXPIRED_AT_ONCE = 5_000  # in one drain: no transaction grows without bound
+# Subjects remembered as captured: a stream of ever new ones must not grow without bound.
+ACCEPTED_SUBJECTS = 100_000
+
+
+class StreamState:
+    """A stream and what it holds. Changes are durable once :meth:`seal` ran and its drain is committed."""
+
+    def __init__(
+        self, overlay: Overlay, name: str, incarnation: int, config: StreamConfig, created: int, topic: str
+    ) -> None:
+        self.overlay = overlay
+        self.name = name
+        self.incarnation = incarnation
+        self.created = created
+        self.topic = topic
+        self.deleting = False
+        self.first_seq = config.first_seq or 0
+        self.last_seq = max(self.first_seq - 1, 0)
+        self.messages = 0
+        self.bytes = 0
+        self.last_time = 0
+        self.last_msg_id = ""
+        self.log_end = 0  # no later message lies below this offset of the log
+        self.tombstones: list[tuple[int, bytes]] = []  # of the drain that runs: (before which message, key)
+        self._stored = 0  # messages of the drain that runs
+        self._bases: list[int] = []  # blocks of the drain that runs
+        self.index = MessageIndex(overlay, incarnation, self.last_seq + 1)
+        self.window = DedupWindow(overlay, incarnation, 0)
+        self._expiries: list[tuple[int, int]] = []  # heap of (when, sequence), of removed messages too
+        self._aged = 0  # messages below are gone or exempt from max_age
+        self._configure(config)
+        self.compacted = config.max_msgs_per_subject > 0
+
+    # -- life
+
+    @classmethod
+    def load(cls, overlay: Overlay, incarnation: int, names: Names) -> StreamState:
+        """The stream as the table holds it."""
+        data = overlay.get(keys.stream(incarnation))
+        assert data is not None, f"no stream {incarnation} in the table"
+        record = wire.decode("stream_record", data)
+        name, config = record["name"], StreamConfig.from_json(record["config"])
+        state = cls(overlay, name, incarnation, config, record["created"], names.log(name))
+        for field in _RECORDED:
+            setattr(state, field, record[field])
+        state.index = MessageIndex(overlay, incarnation, state.last_seq + 1)
+        state.window.load()
+        state._derive()
+        return state
+
+    def reconfigure(self, config: StreamConfig, now: int) -> None:
+        """Take over a checked configuration; ids outside a shorter window are forgotten at once (DUP-11)."""
+        self._flush()
+        self.window.expire(now)  # what has left the old window does not come back with a longer one
+        self._configure(config)
+        # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
+        self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
+        self._derive()
+        self.window.expire(now)
+
+    def _configure(self, config: StreamConfig) -> None:
+        self.config = config
+        self.captures = Filter(config.subjects)
+        self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
+        self.max_age = to_nanos(config.max_age)
+        self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
+        self.keeps_bodies = config.allow_direct
+        self._overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
+        self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
+        self._accepted: dict[str, int] = {}
+        self._by_subject = SubjectIndex(ordered=config.max_msgs_per_subject > 1)
+
+    def _derive(self) -> None:
+        """Build what is not stored (subjects, timers) from the index."""
+        self._by_subject = SubjectIndex(ordered=self.config.max_msgs_per_subject > 1)
+        self._expiries = []
+        self._aged = 0
+        for block in self.index.blocks(self.first_seq) if self.messages else ():
+            if block.removed is None and block.expiries is None and block.base >= self.first_seq:
+                self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
+                continue
+            for index in range(max(0, self.first_seq - block.base), block.count):
+                if not block.is_removed(index):
+                    entry = block.entry(index)
+                    self._by_subject.add(entry.subject, entry.sequence)
+                    if entry.ends:
+                        self._expiries.append((entry.ends, entry.sequence))
+        heapq.heapify(self._expiries)
+
+    # -- reading
+
+    def exists(self, sequence: int) -> bool:
+        return self.entry(sequence) is not None
+
+    def entry(self, sequence: int) -> Entry | None:
+        if not self.messages or not self.first_seq <= sequence <= self.last_seq:
+            return None
+        return self.index.entry(sequence)
+
+    def iterate(
+        self, start: int = 0, *, subjects: Filter | None = None, reverse: bool = False
+    ) -> Iterator[Entry]:
+        """Existing messages from ``start`` on, or from ``start`` (0: the end) down to the first."""
+        if not self.messages:
+            return iter(())
+        if reverse:
+            return self.index.descending(start or self.last_seq, self.first_seq, subjects)
+        return self.index.ascending(max(start, self.first_seq), subjects)
+
+    def last_of(self, subject: str) -> int:
+        """The newest existing sequence on the literal subject, 0 if none."""
+        return self._by_subject.last(subject)
+
+    def count_of(self, subject: str) -> int:
+        return self._by_subject.count(subject)
+
+    def oldest_of(self, subject: str) -> Entry:
+        """The oldest message on a subject; only where a per-subject limit is set."""
+        entry = self.entry(self._by_subject.oldest(subject))
+        assert entry is not None
+        return entry
+
+    def last_matching(self, subjects: Filter) -> int:
+        """The newest existing sequence over all matching subjects, 0 if none."""
+        if subjects.literal is not None:
+            return self.last_of(subjects.literal)
+        return next((entry.sequence for entry in self.iterate(subjects=subjects, reverse=True)), 0)
+
+    def subjects(self, matching: Filter | None = None) -> dict[str, int]:
+        """Literal subject to the number of its existing messages."""
+        chosen = (subject for subject in self._by_subject if matching is None or matching.matches(subject))
+        return self._by_subject.counts(chosen)
+
+    @property
+    def num_subjects(self) -> int:
+        return len(self._by_subject)
+
+    def first_time(self) -> int:
+        """When the first existing message was stored, 0 if there is none."""
+        entry = self.entry(self.first_seq)
+        return 0 if entry is None else entry.time
+
+    @property
+    def num_deleted(self) -> int:
+        return self.last_seq - self.first_seq + 1 - self.messages if self.messages else 0
+
+    def deleted(self) -> list[int]:
+        """Sequences between first and last that no longer exist."""
+        missing: list[int] = []
+        expected = self.first_seq
+        for entry in self.iterate():
+            missing.extend(range(expected, entry.sequence))
+            expected = entry.sequence + 1
+        return missing + list(range(expected, self.last_seq + 1)) if self.messages else []
+
+    def located(self, sequence: int, form: str, *, no_headers: bool = False) -> wire.Frame:
+        """A frame that answers with this message: its kept body, or the place in the log to read it from."""
+        entry = self.entry(sequence)
+        assert entry is not None, f"no message {sequence}"
+        kept = self.overlay.get(keys.of(keys.BODY, self.incarnation, sequence))
+        if kept is None:
+            offset = self.index.offset(sequence, self.log_end)
+            return wire.Frame(
+                [], b"", wire.Located(form, self.topic, offset, sequence, self.incarnation, no_headers)
+            )
+        body = wire.decode("message_body", kept)
+        message = StoredMessage(
+            entry.subject, sequence, body["payload"], wire.headers_in(body["headers"]), entry.time
+        )
+        make = get_frame if form == "get" else direct_frame
+        return make(message, no_headers=no_headers)
+
+    # -- storing
+
+    def overhead(self, subject: str) -> int | None:
+        """What a message on the subject counts beside its payload; None if the stream does not capture it."""
+        known = self._accepted.get(subject)
+        if known is None and is_literal(subject) and self.captures.matches(subject):
+            known = self._overhead + len(subject.encode("utf-8"))
+            if len(self._accepted) >= ACCEPTED_SUBJECTS:
+                self._accepted.clear()
+            self._accepted[subject] = known
+        return known
+
+    def size_of(self, subject: str, header_bytes: int, payload: bytes) -> int:
+        """What the message counts towards ``bytes`` and ``max_bytes`` (STO)."""
+        base = self._overhead + len(subject.encode("utf-8")) + len(payload)
+        return base + self._header_overhead + header_bytes if header_bytes else base
+
+    @property
+    def header_overhead(self) -> int:
+        return self._header_overhead
+
+    def store(
+        self,
+        subject: str,
+        size: int,
+        time: int,
+        *,
+        expiry: int = 0,
+        headers: Headers = (),
+        payload: bytes = b"",
+    ) -> int:
+        """One more message; its sequence. The limits are the caller's business."""
+        sequence = self.index.append(subject, size, time, expiry)
+        self._by_subject.add(subject, sequence)
+        self._count_stored(sequence, 1, size, time)
+        if expiry not in (0, NEVER):
+            heapq.heappush(self._expiries, (abs(expiry), sequence))
+        if self.keeps_bodies:
+            self._keep_body(sequence, headers, payload)
+        return sequence
+
+    def store_run(self, subjects: list[str], sizes: list[int], time: int) -> int:
+        """Many messages without expiry or kept bodies; the sequence of the first."""
+        first = self.index.extend(subjects, sizes, time)
+        self._by_subject.add_run(subjects, first)
+        self._count_stored(first, len(sizes), sum(sizes), time)
+        return first
+
+    def _count_stored(self, first: int, count: int, size: int, time: int) -> None:
+        if not self.messages:
+            self.first_seq = first
+        self._stored += count
+        self.messages += count
+        self.bytes += size
+        self.last_seq = first + count - 1
+        self.last_time = time
+
+    def _keep_body(self, sequence: int, headers: Headers, payload: bytes) -> None:
+        body = wire.encode("message_body", {"headers": wire.headers_out(headers), "payload": payload})
+        self.overlay.put(keys.of(keys.BODY, self.incarnation, sequence), body)
+
+    def log_key(self, subject: str, sequence: int) -> bytes:
+        """The key of the message's log record: what compaction keeps the newest of."""
+        key = subject.encode("utf-8")
+        return key + b"\0" + str(sequence).encode("ascii") if self.config.max_msgs_per_subject > 1 else key
+
+    # -- removing
+
+    def remove(self, sequence: int) -> bool:
+        """One message is gone from state, index and bytes; False if there was none."""
+        if not self.messages or not self.first_seq <= sequence <= self.last_seq:
+            return False
+        entry = self.index.remove(sequence)
+        if entry is None:
+            return False
+        self.messages -= 1
+        self.bytes -= entry.size
+        self._by_subject.discard(entry.subject, sequence, self._newest_before)
+        if self.keeps_bodies:
+            self.overlay.delete(keys.of(keys.BODY, self.incarnation, sequence))
+        if self.compacted:
+            self._bury(entry.subject, sequence)
+        if sequence == self.first_seq:
+            self.first_seq = self._first_from(sequence + 1)
+        return True
+
+    def _bury(self, subject: str, sequence: int) -> None:
+        """Let compaction drop the removed message; one that a newer record of the same key replaced goes by itself."""
+        if self.config.max_msgs_per_subject > 1 or not self._by_subject.count(subject):
+            self.tombstones.append((self._stored, self.log_key(subject, sequence)))
+
+    def _first_from(self, sequence: int) -> int:
+        if not self.messages:
+            return self.last_seq + 1
+        return next((entry.sequence for entry in self.index.ascending(sequence)), self.last_seq + 1)
+
+    def _newest_before(self, subject: str, sequence: int) -> int:
+        below = self.index.descending(sequence - 1, self.first_seq, Filter([subject]))
+        return next((entry.sequence for entry in below), 0)
+
+    def purge_below(self, sequence: int) -> int:
+        """Everything below is gone; how many messages that were. Beyond the last: empty, next is that sequence."""
+        if sequence > self.last_seq:
+            return self._purge_all(max(sequence, self.last_seq + 1))
+        doomed = []
+        for entry in self.iterate():
+            if entry.sequence >= sequence:
+                break
+            doomed.append(entry.sequence)
+        for gone in doomed:
+            self.remove(gone)
+        return len(doomed)
+
+    def _purge_all(self, next_sequence: int) -> int:
+        gone = self.messages
+        if self.compacted:
+            self.tombstones.extend(
+                (self._stored, self.log_key(e.subject, e.sequence)) for e in self.iterate()
+            )
+        if self.keeps_bodies:
+            for key, _ in list(self.overlay.scan(keys.all_of(keys.BODY, self.incarnation))):
+                self.overlay.delete(key)
+        self.index.hide_below(next_sequence)
+        self._by_subject.clear()
+        self._expiries.clear()
+        self.messages = self.bytes = 0
+        self.first_seq, self.last_seq = next_sequence, next_sequence - 1
+        return gone
+
+    # -- time
+
+    def next_expiry(self) -> int | None:
+        """When age or a TTL next removes something, ns; None if never."""
+        due = None
+        if self.max_age and self.messages:
+            for entry in self.index.ascending(max(self._aged, self.first_seq)):
+                if entry.expiry != NEVER:
+                    due = entry.time + self.max_age
+                    break
+                self._aged = entry.sequence + 1
+        while self._expiries and self.entry(self._expiries[0][1]) is None:
+            heapq.heappop(self._expiries)
+        if self._expiries:
+            due = self._expiries[0][0] if due is None else min(due, self._expiries[0][0])
+        return due
+
+    def expired(self, now: int) -> list[Entry]:
+        """Messages whose time is over at ``now`` (some thousands at most), by sequence; they still exist."""
+        found: dict[int, Entry] = {}
+        if self.max_age and self.messages:
+            for entry in self.index.ascending(max(self._aged, self.first_seq)):
+                if entry.time + self.max_age > now or len(found) == EXPIRED_AT_ONCE:
+                    break
+                if entry.expiry != NEVER:
+                    found[entry.sequence] = entry
+        while self._expiries and self._expiries[0][0] <= now and len(found) < EXPIRED_AT_ONCE:
+            sequence = heapq.heappop(self._expiries)[1]
+            ended = self.entry(sequence)
+            if ended is not None:
+                found[sequence] = ended
+        return [found[sequence] for sequence in sorted(found)]
+
+    # -- the end of a drain
+
+    def seal(self) -> list[int]:
+        """Write what changed into the overlay. The bases of the blocks that the drain added."""
+        self._flush()
+        self.index.forget_below(self.first_seq)
+        bases, self._bases = self._bases, []
+        self.tombstones, self._stored = [], 0
+        record = {
+            "name": self.name,
+            "incarnation": self.incarnation,
+            "config": self.config.to_json(),
+            "created": self.created,
+        } | {field: getattr(self, field) for field in _RECORDED}
+        self.overlay.put(keys.stream(self.incarnation), wire.encode("stream_record", record))
+        return bases
+
+    def _flush(self) -> None:
+        self._bases += self.index.seal(self.log_end)
+        self.window.seal()
+
+    def committed(self, offsets: Mapping[int, int], log_end: int) -> None:
+        """The drain is durable: where its blocks begin in the log, and where no later message lies below."""
+        self.index.note_offsets(offsets)
+        self.log_end = log_end

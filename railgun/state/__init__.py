@@ -1,0 +1,1 @@
+"""Tables: ordered key-value stores, in memory or in RocksDB under one contract, and the overlay of a drain."""

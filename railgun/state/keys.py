@@ -1,0 +1,64 @@
+"""Keys of a shard's table. A stream's keys begin with its incarnation, so nothing of a deleted stream matches its successor.
+
+=====  ==========================  =======================================
+first  then                        value
+=====  ==========================  =======================================
+``c``                              ShardCursor
+``k``                              shift of the test clock, 8 bytes
+``r``  name                        Reservation (the registrar's shard only)
+``n``                              the next incarnation (registrar)
+``s``  incarnation                 StreamRecord
+``b``  incarnation, sequence       MessageBlock that begins at the sequence
+``x``  incarnation, sequence       bitmap of what was removed from that block
+``o``  incarnation, sequence       exact log offset of that block, 8 bytes
+``i``  incarnation, sequence       IdBlock of that block
+``p``  incarnation, sequence       body of one message, where bodies are kept
+=====  ==========================  =======================================
+"""
+
+from __future__ import annotations
+
+import struct
+
+CURSOR = b"c"
+CLOCK_SHIFT = b"k"
+RESERVATION = b"r"
+NEXT_INCARNATION = b"n"
+STREAM = b"s"
+BLOCK = b"b"
+REMOVED = b"x"
+OFFSET = b"o"
+IDS = b"i"
+BODY = b"p"
+OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY)
+
+_NUMBER = struct.Struct(">Q")
+
+
+def number(value: int) -> bytes:
+    """Eight bytes that sort as the number does."""
+    return _NUMBER.pack(value)
+
+
+def stream(incarnation: int) -> bytes:
+    return STREAM + _NUMBER.pack(incarnation)
+
+
+def of(kind: bytes, incarnation: int, sequence: int) -> bytes:
+    """The key of something of a stream at a sequence."""
+    return kind + _NUMBER.pack(incarnation) + _NUMBER.pack(sequence)
+
+
+def all_of(kind: bytes, incarnation: int) -> bytes:
+    """The prefix of everything of that kind of a stream."""
+    return kind + _NUMBER.pack(incarnation)
+
+
+def sequence_in(key: bytes) -> int:
+    """The sequence at the end of a key made by :func:`of`."""
+    value: int = _NUMBER.unpack_from(key, len(key) - 8)[0]
+    return value
+
+
+def reservation(name: str) -> bytes:
+    return RESERVATION + name.encode("utf-8")

@@ -1,0 +1,59 @@
+"""Bringing a table up to date with its changelog: batches in, progress out, cancellable between batches.
+
+Knows nothing of Kafka: the caller gives the batches. A restore that is cancelled or fails leaves a table that is
+consistent up to its position, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from railgun.state.table import Changes
+
+log = logging.getLogger("railgun.state")
+
+_REPORT_EVERY: Final = 5.0  # seconds
+
+
+class Record(Protocol):
+    """A record of a changelog; a tombstone removes its key."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class FollowingTable(Protocol):
+    """A table that knows its place in a changelog."""
+
+    position: int
+
+    def apply(self, changes: Changes, position: int | None = None) -> None: ...
+
+
+def restore(
+    table: FollowingTable,
+    batches: Iterable[Sequence[Record]],
+    *,
+    end: int,
+    name: str = "a table",
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Apply the batches to the table; returns how many records there were. Says how far it is every few seconds."""
+    count = 0
+    reported = clock()
+    for batch in batches:
+        # Within a batch only the last value of a key matters.
+        changes = {record.key: record.value for record in batch}
+        table.apply(changes, batch[-1].offset + 1)
+        count += len(batch)
+        if clock() - reported >= _REPORT_EVERY:
+            reported = clock()
+            log.info("%s: %d records restored, at offset %d of %d", name, count, table.position, end)
+    return count

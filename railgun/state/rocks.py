@@ -1,0 +1,171 @@
+"""The table on disk: RocksDB, written by whole drains, with the place in the changelog that it reflects.
+
+Guarantees: what :meth:`RocksTable.apply` writes is there whole or not at all, together with the changelog position, so a
+store that was killed only has to read the changelog on from there. The changelog is the truth and this is a copy: a
+store that cannot be opened, that belongs to another changelog, or that slept too long is wiped, and says so in the log.
+Nothing is synced to the platter for the same reason. One process at a time: RocksDB's own lock sees to it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteBufferManager,
+)
+
+from railgun.state.table import Changes
+
+log = logging.getLogger("railgun.state")
+
+_META: Final = "meta"
+_MARK: Final = b"mark"
+_MIB: Final = 1024 * 1024
+
+# Shared by all shards of the process, so that memory does not grow with the number of partitions it owns.
+_CACHE: Final = Cache(64 * _MIB)
+_WRITE_BUFFERS: Final = WriteBufferManager(64 * _MIB, False)
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    table = BlockBasedOptions()
+    table.set_block_cache(_CACHE)
+    table.set_bloom_filter(10, False)
+    # Index and filter blocks count against the cache too; outside it they grow with the number of files.
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_manager(_WRITE_BUFFERS)
+    options.set_write_buffer_size(16 * _MIB)
+    options.set_max_write_buffer_number(3)
+    options.set_max_open_files(256)
+    options.set_max_background_jobs(2)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(_MIB)
+    options.set_max_total_wal_size(64 * _MIB)
+    return options
+
+
+class RocksTable:
+    """A table in a folder. ``position`` is the next changelog offset that it has not seen."""
+
+    def __init__(self, path: Path, *, identity: str, max_age: float) -> None:
+        """Open, or wipe and begin anew.
+
+        ``identity`` names the changelog that the store follows; ``max_age`` is for how many seconds a store that nobody
+        updated may be trusted: past it, compaction may have dropped the tombstones of keys that it still holds.
+        """
+        self._path = path
+        self._meta: Any = None
+        self._identity = identity
+        self._max_age = max_age
+        self._db, self.position = self._open()
+
+    # ------------------------------------------------------------ the contract of a table
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._db.get(key)
+        return value
+
+    def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+        cursor = self._db.iter()
+        cursor.seek_for_prev(key)
+        if not cursor.valid():
+            return None
+        found: bytes = cursor.key()
+        return (found, cursor.value()) if found.startswith(prefix) else None
+
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        cursor = self._db.iter()
+        cursor.seek(start or prefix)
+        while cursor.valid():
+            key: bytes = cursor.key()
+            if not key.startswith(prefix):
+                return
+            yield key, cursor.value()
+            cursor.next()
+
+    def apply(self, changes: Changes, position: int | None = None) -> None:
+        """All of the changes and the new position, or after a crash none of them."""
+        if position is not None:
+            self.position = position
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        batch.put(_MARK, self._mark(), self._meta)
+        self._db.write(batch)
+
+    # ------------------------------------------------------------ its life
+
+    def follow(self, position: int) -> None:
+        """The next :meth:`apply` brings the table to this changelog position."""
+        self.position = position
+
+    def wipe(self, reason: str) -> None:
+        """Forget everything: the changelog will be read from its start."""
+        log.warning("the store %s is rebuilt from the changelog: %s", self._path, reason)
+        self.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+        self._db, self.position = self._open()
+
+    def close(self) -> None:
+        self._meta = None
+        self._db.close()
+
+    def _mark(self) -> bytes:
+        return json.dumps(
+            {"identity": self._identity, "position": self.position, "time": time.time()}
+        ).encode()
+
+    def _open(self) -> tuple[Rdict, int]:
+        try:
+            db = self._connect()
+            raw = db.get_column_family(_META).get(_MARK)
+            mark: dict[str, Any] = json.loads(raw) if raw is not None else {}
+            position = int(mark.get("position", 0))
+        except Exception as error:
+            if "lock" in str(error).lower():
+                raise  # another process lives in there: not damaged, and not ours
+            return self._renew(f"it cannot be opened ({error})"), 0
+        if not mark:
+            return db, 0
+        reason = None
+        if mark.get("identity") != self._identity:
+            reason = "it belongs to another changelog"
+        elif time.time() - float(mark.get("time", 0)) > self._max_age:
+            reason = "it has not followed the changelog for too long"
+        if reason is None:
+            return db, position
+        self._meta = None  # a handle keeps the store locked
+        db.close()
+        return self._renew(reason), 0
+
+    def _renew(self, reason: str) -> Rdict:
+        log.warning("the store %s is rebuilt from the changelog: %s", self._path, reason)
+        shutil.rmtree(self._path, ignore_errors=True)
+        return self._connect()
+
+    def _connect(self) -> Rdict:
+        self._path.mkdir(parents=True, exist_ok=True)
+        db = Rdict(str(self._path), _options(), {_META: Options(raw_mode=True)})
+        self._meta = db.get_column_family_handle(_META)
+        return db

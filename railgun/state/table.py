@@ -1,0 +1,133 @@
+"""The contract of a table, the table in memory, and the overlay that a drain writes to.
+
+A table is an ordered map of bytes. Writes reach it only as whole drains (:meth:`Table.apply`), so that a table always
+shows a state that was committed. Rules read and write an :class:`Overlay`: committed or dropped as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from sortedcontainers import SortedDict
+
+Changes = Mapping[bytes, bytes | None]  # None: the key is removed
+
+
+class Table(Protocol):
+    """An ordered map of bytes that changes by whole drains."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+
+    def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+        """The entry of the greatest key that begins with ``prefix`` and is not above ``key``."""
+
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries whose key begins with ``prefix``, ascending, from ``start`` (a full key) on."""
+
+    def apply(self, changes: Changes) -> None:
+        """All of the changes, or after a crash none of them."""
+
+
+class MemoryTable:
+    """A table in the process's memory; it dies with it."""
+
+    def __init__(self) -> None:
+        self._entries: SortedDict[bytes, bytes] = SortedDict()
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._entries.get(key)
+        return value
+
+    def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+        for found in self._entries.irange(prefix, key, reverse=True):
+            return found, self._entries[found]
+        return None
+
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        for key in self._entries.irange(start or prefix):
+            if not key.startswith(prefix):
+                return
+            yield key, self._entries[key]
+
+    def apply(self, changes: Changes) -> None:
+        for key, value in changes.items():
+            if value is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = value
+
+
+class Overlay:
+    """What one drain changes, on top of a table: reads see it, the table does not until it is committed."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._changes: SortedDict[bytes, bytes | None] = SortedDict()
+
+    @property
+    def changes(self) -> Changes:
+        changes: Changes = self._changes
+        return changes
+
+    def get(self, key: bytes) -> bytes | None:
+        if key in self._changes:
+            value: bytes | None = self._changes[key]
+            return value
+        return self._table.get(key)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._changes[key] = value
+
+    def delete(self, key: bytes) -> None:
+        self._changes[key] = None
+
+    def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+        """As :meth:`Table.floor`, with the changes in."""
+        limit = key
+        while True:
+            stored = self._table.floor(prefix, limit)
+            for found in self._changes.irange(prefix, key, reverse=True):
+                if stored is not None and found < stored[0]:
+                    break
+                value = self._changes[found]
+                if value is not None:
+                    return found, value
+            if stored is None or stored[0] not in self._changes:
+                return stored
+            limit = _before(stored[0])  # removed by this drain: look below it
+
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """As :meth:`Table.scan`, with the changes in; the overlay must not change while it runs."""
+        pending = (key for key in self._changes.irange(start or prefix) if key.startswith(prefix))
+        ahead = next(pending, None)
+        for key, value in self._table.scan(prefix, start):
+            while ahead is not None and ahead < key:
+                changed = self._changes[ahead]
+                if changed is not None:
+                    yield ahead, changed
+                ahead = next(pending, None)
+            if ahead == key:
+                changed = self._changes[key]
+                if changed is not None:
+                    yield key, changed
+                ahead = next(pending, None)
+            else:
+                yield key, value
+        while ahead is not None:
+            changed = self._changes[ahead]
+            if changed is not None:
+                yield ahead, changed
+            ahead = next(pending, None)
+
+    def clear(self) -> None:
+        """Forget all changes: the drain is committed, or never was."""
+        self._changes.clear()
+
+
+def _before(key: bytes) -> bytes:
+    """A bound between ``key`` and every key below it; keys are far shorter than the tail that is put on."""
+    if not key or key[-1] == 0:
+        return key[:-1]
+    return key[:-1] + bytes([key[-1] - 1]) + b"\xff" * 512

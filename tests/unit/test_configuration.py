@@ -1,0 +1,215 @@
+"""The rules of stream configurations as values: what the contract tests cannot reach through a cluster of one node."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from railgun.api.bodies import parse_config
+from railgun.model.cluster import ClusterLimits
+from railgun.model.config import StreamConfig
+from railgun.model.refusals import Refusal
+from railgun.semantics.configuration import check_update, normalise, overlaps
+
+NONE = ClusterLimits()
+
+
+def stored(limits: ClusterLimits = NONE, **fields: Any) -> StreamConfig:
+    found = normalise(StreamConfig.model_validate({"name": "ORDERS", **fields}), limits)
+    assert isinstance(found, StreamConfig), found
+    return found
+
+
+def refused(limits: ClusterLimits = NONE, *, pedantic: bool = False, **fields: Any) -> Refusal:
+    found = normalise(StreamConfig.model_validate({"name": "ORDERS", **fields}), limits, pedantic=pedantic)
+    assert isinstance(found, Refusal), found
+    return found
+
+
+def change_refused(old: dict[str, Any], new: dict[str, Any]) -> Refusal:
+    found = check_update(stored(**old), StreamConfig.model_validate({"name": "ORDERS", **new}), NONE)
+    assert isinstance(found, Refusal), found
+    return found
+
+
+def test_what_is_stored_is_stored_again_unchanged() -> None:
+    config = stored(max_msgs=5, subject_delete_marker_ttl=2, metadata={"team": "a"}, first_seq=7)
+    assert normalise(config, NONE) == config
+    assert check_update(config, config, NONE) == config
+    assert StreamConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.rule("LIM-18")
+def test_the_platform_may_demand_and_cap_max_bytes() -> None:
+    limits = ClusterLimits(require_max_bytes=True, max_stream_bytes=1_000)
+    assert refused(limits) == (400, 10113, "account requires a stream config to have max bytes set")
+    assert refused(limits, max_bytes=1_001) == (
+        400,
+        10122,
+        "stream max bytes exceeds account limit max stream bytes",
+    )
+    assert stored(limits, max_bytes=1_000).max_bytes == 1_000
+
+
+@pytest.mark.rule("CFG-16")
+def test_replicas_are_as_many_as_the_brokers_can_hold() -> None:
+    assert stored(ClusterLimits(replicas=3), num_replicas=3).num_replicas == 3
+    assert refused(ClusterLimits(replicas=1), num_replicas=2).err_code == 10074
+    assert refused(num_replicas=6).description == "maximum replicas is 5"
+    assert refused(num_replicas=-1).err_code == 10133
+    assert stored(num_replicas=0).num_replicas == 1
+
+
+@pytest.mark.rule("TTL-07")
+def test_delete_markers_imply_ttl_and_rollup() -> None:
+    config = stored(subject_delete_marker_ttl=1)
+    assert (config.allow_msg_ttl, config.allow_rollup_hdrs) == (True, True)
+    assert refused(subject_delete_marker_ttl=0.5).description == (
+        "subject delete marker TTL must be at least 1 second"
+    )
+    assert refused(subject_delete_marker_ttl=-1).err_code == 10052
+    assert refused(subject_delete_marker_ttl=1, deny_purge=True).err_code == 10052
+    assert refused(subject_delete_marker_ttl=1, mirror={"name": "X"}).description == (
+        "subject delete markers forbidden on mirrors"
+    )
+    assert stored(subject_delete_marker_ttl=0).subject_delete_marker_ttl is None
+
+
+@pytest.mark.rule("CFG-29")
+def test_metadata_tells_the_level_that_the_stream_needs() -> None:
+    assert stored().metadata == {"_nats.req.level": "0"}
+    assert stored(allow_msg_ttl=True, metadata={"a": "b", "_nats.ver": "9", "_nats.level": "9"}).metadata == {
+        "a": "b",
+        "_nats.req.level": "1",
+    }
+
+
+@pytest.mark.rule("CFG-26")
+@pytest.mark.parametrize(
+    "fields, reason",
+    [
+        ({"discard": "new"}, "counter stream cannot use discard new"),
+        ({"allow_msg_ttl": True}, "counter stream cannot use message TTLs"),
+        ({"allow_msg_schedules": True}, "counter stream cannot use message schedules"),
+        ({"retention": "interest"}, "counter stream can only use limits retention"),
+    ],
+)
+def test_counters_exclude_other_options(fields: dict[str, Any], reason: str) -> None:
+    assert refused(allow_msg_counter=True, **fields) == (500, 10052, reason)
+
+
+@pytest.mark.parametrize(
+    "fields, feature",
+    [
+        ({"retention": "workqueue"}, "retention workqueue"),
+        ({"retention": "interest"}, "retention interest"),
+        ({"republish": {"dest": "x"}}, "republish"),
+        ({"consumer_limits": {"max_ack_pending": 1}}, "consumer_limits"),
+        ({"mirror": {"name": "X"}}, "mirror"),
+        ({"sources": [{"name": "X"}]}, "sources"),
+        ({"allow_msg_counter": True}, "allow_msg_counter"),
+        ({"allow_atomic": True}, "allow_atomic"),
+        ({"allow_msg_schedules": True}, "allow_msg_schedules"),
+        ({"persist_mode": "async"}, "persist_mode async"),
+        ({"max_consumers": 1}, "max_consumers"),
+    ],
+)
+def test_what_cannot_be_done_yet_is_refused_by_name(fields: dict[str, Any], feature: str) -> None:
+    assert refused(**fields) == (500, 10052, f"{feature} is not supported yet")
+
+
+@pytest.mark.rule("UPD-02", "UPD-03", "UPD-16")
+def test_name_storage_and_persistence_never_change() -> None:
+    assert (
+        change_refused({}, {"name": "OTHER"}).description == "stream configuration name must match original"
+    )
+    assert change_refused({}, {"storage": "memory"}).description == (
+        "stream configuration update can not change storage type"
+    )
+    assert change_refused({}, {"persist_mode": "async"}).description == (
+        "stream configuration update can not change persist mode"
+    )
+
+
+@pytest.mark.rule("UPD-07", "UPD-08")
+def test_sealing_again_is_no_change_and_unsealing_is_refused() -> None:
+    sealed = check_update(
+        stored(max_age=60, allow_rollup_hdrs=True),
+        stored(max_age=60).model_copy(update={"sealed": True}),
+        NONE,
+    )
+    assert isinstance(sealed, StreamConfig)
+    assert check_update(sealed, StreamConfig(name="ORDERS", sealed=True), NONE) == sealed.model_copy(
+        update={"duplicate_window": timedelta(minutes=2)}
+    )
+    assert check_update(sealed, StreamConfig(name="ORDERS"), NONE) == (
+        500,
+        10052,
+        "stream configuration update can not unseal a sealed stream",
+    )
+
+
+def test_the_first_sequence_stays_what_it_was() -> None:
+    updated = check_update(stored(first_seq=10), StreamConfig(name="ORDERS", first_seq=99), NONE)
+    assert isinstance(updated, StreamConfig)
+    assert updated.first_seq == 10
+    assert refused(first_seq=-1).err_code == 10052
+    assert refused(first_seq=2**63).err_code == 10052
+
+
+@pytest.mark.rule("CFG-08")
+def test_overlap_is_asked_of_each_other_stream() -> None:
+    config = stored(subjects=["a.*", "b"])
+    assert overlaps(config, [["x"], ["*.c"]])
+    assert overlaps(config, [["b"]])
+    assert not overlaps(config, [["a"], ["a.b.c"], []])
+
+
+@pytest.mark.parametrize(
+    "body, number",
+    [
+        (b"", 10056),
+        (b"{", 10003),
+        (b"[]", 10003),
+        (b"\xff\xfe", 10003),
+        (b'{"name": "ORDERS", "max_msgs": NaN}', 10003),
+        (b'{"name": "ORDERS", "max_msgs": 99999999999999999999}', 10003),
+        (b'{"name": "ORDERS", "description": "\\ud800"}', 10003),
+        (b"[" * 100_000, 10003),
+        (b'{"name": "OTHER"}', 10056),
+        (b'{"name": "ORDERS", "max_age": "soon"}', 10052),
+        (b'{"name": "ORDERS", "max_age": {}}', 10052),
+        (b'{"name": "ORDERS", "subjects": "a"}', 10052),
+        (b'{"name": "ORDERS", "mirror": []}', 10052),
+        (b'{"name": "ORDERS", "retention": "forever"}', 10052),
+    ],
+)
+def test_no_body_of_a_request_raises(body: bytes, number: int) -> None:
+    found = parse_config(body, "ORDERS")
+    assert isinstance(found, Refusal)
+    assert found.err_code == number
+
+
+def test_a_wrong_field_is_named() -> None:
+    assert parse_config(b'{"name": "ORDERS", "colour": 1}', "ORDERS") == (
+        500,
+        10052,
+        'unknown field "colour"',
+    )
+    nested = parse_config(b'{"name": "ORDERS", "subject_transform": {"dest": "a", "x": 1}}', "ORDERS")
+    assert nested == (500, 10052, 'unknown field "subject_transform.x"')
+    wrong = parse_config(b'{"name": "ORDERS", "max_msgs": "many"}', "ORDERS")
+    assert isinstance(wrong, Refusal)
+    assert wrong.description.startswith('field "max_msgs": input should be a valid integer')
+
+
+def test_nulls_are_as_good_as_nothing_and_durations_are_nanoseconds() -> None:
+    found = parse_config(
+        b'{"name": "ORDERS", "subjects": null, "max_age": 1500000000, "pedantic": true}', "ORDERS"
+    )
+    assert not isinstance(found, Refusal)
+    assert found.pedantic
+    assert found.config.max_age == timedelta(seconds=1.5)
+    assert found.config.subjects == []

@@ -1,0 +1,210 @@
+"""Tables: whatever holds them, the same operations give the same answers; the store on disk knows when not to be trusted."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from railgun.state.restore import restore
+from railgun.state.rocks import RocksTable
+from railgun.state.table import MemoryTable, Overlay, Table
+
+# Few letters, short keys: collisions, prefixes of each other, and neighbours at the borders of a prefix.
+keys = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(b"\x00ab\xff"[byte % 4] for byte in raw))
+values = st.binary(max_size=4)
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), keys, values),
+        st.tuples(st.just("delete"), keys, st.just(b"")),
+        st.tuples(st.just("commit"), st.just(b""), st.just(b"")),
+        st.tuples(st.just("drop"), st.just(b""), st.just(b"")),
+    ),
+    max_size=40,
+)
+questions = st.lists(st.tuples(st.binary(max_size=2), keys), min_size=1, max_size=8)
+
+
+class NaiveTable:
+    """What a table should do, in the most obvious way."""
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.entries.get(key)
+
+    def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+        found = [one for one in self.entries if one.startswith(prefix) and one <= key]
+        return (max(found), self.entries[max(found)]) if found else None
+
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        first = start or prefix
+        return iter(
+            sorted(item for item in self.entries.items() if item[0].startswith(prefix) and item[0] >= first)
+        )
+
+    def apply(self, changes: dict[bytes, bytes | None]) -> None:
+        for key, value in changes.items():
+            if value is None:
+                self.entries.pop(key, None)
+            else:
+                self.entries[key] = value
+
+
+class NaiveOverlay(NaiveTable):
+    """A copy of everything, changed in place."""
+
+    def __init__(self, table: NaiveTable) -> None:
+        self.table = table
+        self.clear()
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.entries[key] = value
+        self.changes[key] = value
+
+    def delete(self, key: bytes) -> None:
+        self.entries.pop(key, None)
+        self.changes[key] = None
+
+    def clear(self) -> None:
+        self.entries = dict(self.table.entries)
+        self.changes: dict[bytes, bytes | None] = {}
+
+
+@pytest.fixture(scope="module")
+def rocks_folder() -> Iterator[Path]:
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def opened(path: Path, *, identity: str = "cluster/topic", max_age: float = 3600) -> RocksTable:
+    return RocksTable(path, identity=identity, max_age=max_age)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(todo=operations, asked=questions)
+def test_every_table_answers_alike(
+    rocks_folder: Path, todo: list[tuple[str, bytes, bytes]], asked: list[tuple[bytes, bytes]]
+) -> None:
+    rocks = opened(rocks_folder / "alike")
+    rocks.apply({key: None for key, _ in rocks.scan(b"")})
+    naive = NaiveTable()
+    tables: list[Table] = [MemoryTable(), rocks]
+    overlays = [Overlay(table) for table in tables]
+    expected = NaiveOverlay(naive)
+    try:
+        for kind, key, value in todo:
+            if kind == "put":
+                expected.put(key, value)
+                for overlay in overlays:
+                    overlay.put(key, value)
+            elif kind == "delete":
+                expected.delete(key)
+                for overlay in overlays:
+                    overlay.delete(key)
+            else:
+                if kind == "commit":
+                    naive.apply(expected.changes)
+                    for table, overlay in zip(tables, overlays, strict=True):
+                        table.apply(overlay.changes)
+                expected.clear()
+                for overlay in overlays:
+                    overlay.clear()
+        for prefix, key in asked:
+            for overlay in overlays:
+                assert overlay.get(key) == expected.get(key)
+                assert list(overlay.scan(prefix)) == list(expected.scan(prefix))
+                if key.startswith(prefix):
+                    assert overlay.floor(prefix, key) == expected.floor(prefix, key)
+                    assert list(overlay.scan(prefix, key)) == list(expected.scan(prefix, key))
+            for table in tables:
+                assert table.get(key) == naive.get(key)
+                assert list(table.scan(prefix)) == list(naive.scan(prefix))
+                if key.startswith(prefix):
+                    assert table.floor(prefix, key) == naive.floor(prefix, key)
+    finally:
+        rocks.close()
+
+
+def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    table.apply({b"a": b"1", b"b": b"2"}, 10)
+    table.follow(12)
+    table.apply({b"a": None})
+    table.close()
+    again = opened(tmp_path)
+    assert (list(again.scan(b"")), again.position) == ([(b"b", b"2")], 12)
+    again.close()
+
+
+def test_a_store_of_another_changelog_is_wiped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = opened(tmp_path)
+    table.apply({b"a": b"1"}, 10)
+    table.close()
+    other = opened(tmp_path, identity="cluster/other")
+    assert (other.get(b"a"), other.position) == (None, 0)
+    assert "another changelog" in caplog.text
+    other.close()
+
+
+def test_a_store_that_slept_too_long_is_wiped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = opened(tmp_path)
+    table.apply({b"a": b"1"}, 10)
+    table.close()
+    time.sleep(0.01)
+    late = opened(tmp_path, max_age=0.001)
+    assert (late.get(b"a"), late.position) == (None, 0)
+    assert "too long" in caplog.text
+    late.close()
+
+
+def test_a_damaged_store_is_wiped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = opened(tmp_path)
+    table.apply({b"a": b"1"}, 10)
+    table.close()
+    (tmp_path / "CURRENT").write_text("MANIFEST-999999\n")
+    fresh = opened(tmp_path)
+    assert (fresh.get(b"a"), fresh.position) == (None, 0)
+    assert "cannot be opened" in caplog.text
+    fresh.apply({b"a": b"2"}, 3)
+    assert fresh.get(b"a") == b"2"
+    fresh.close()
+
+
+def test_a_store_in_use_is_not_wiped(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    table.apply({b"a": b"1"}, 10)
+    with pytest.raises(Exception, match=r"(?i)lock"):
+        opened(tmp_path)
+    assert table.get(b"a") == b"1"
+    table.close()
+
+
+@dataclass(frozen=True)
+class Record:
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+def test_restore_follows_the_changelog(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    table = opened(tmp_path)
+    ticks = iter(range(0, 1000, 6))
+    batches = [
+        [Record(0, b"a", b"1"), Record(1, b"b", b"2")],
+        [Record(5, b"a", None), Record(7, b"c", json.dumps({}).encode())],
+    ]
+    assert restore(table, batches, end=9, name="shard 3", clock=lambda: next(ticks)) == 4
+    assert dict(table.scan(b"")) == {b"b": b"2", b"c": b"{}"}
+    assert table.position == 8
+    assert "shard 3" in caplog.text
+    table.close()
