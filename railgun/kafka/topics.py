@@ -1,0 +1,213 @@
+"""The topics of a cell: created with the right settings, checked at each start, and the log topics of streams.
+
+Guarantees: every function may be called again and by several workers at once, and ends with the same topics. Errors of
+the broker come back as :class:`TopicError` (with Kafka's own code), except where the caller's configuration is at
+fault: then as :class:`~railgun.errors.ConfigError` in one sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from railgun.errors import ConfigError, ConnectionLost, NotAuthorized, RailgunError
+from railgun.kafka.settings import MAX_MESSAGE_BYTES
+from railgun.model.names import Names
+
+log = logging.getLogger("railgun.kafka.topics")
+
+TIMEOUT: Final = 15.0  # seconds for one administrative request
+DAY_MS: Final = 86_400_000
+# How long a tombstone stays readable. A local store that slept longer than half of it must not be trusted (DESIGN 4).
+DELETE_RETENTION_MS: Final = DAY_MS
+
+_SIZE: Final = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+_FOREVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+_COMPACTED: Final = {
+    **_SIZE,
+    "cleanup.policy": "compact",
+    "segment.bytes": str(64 * 1024 * 1024),
+    "segment.ms": str(10 * 60_000),  # the active segment is never compacted: roll it soon
+    "min.cleanable.dirty.ratio": "0.3",
+    "delete.retention.ms": str(DELETE_RETENTION_MS),
+}
+
+
+class TopicError(RailgunError):
+    """The broker refused to create, change or delete a topic; ``error`` is Kafka's own."""
+
+    def __init__(self, topic: str, what: str, error: KafkaError) -> None:
+        self.topic, self.error = topic, error
+        super().__init__(f"cannot {what} the topic {topic}: {error.str()}")
+
+
+class TopicPlan(NamedTuple):
+    """A topic as it should be."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+
+
+def cell_topics(names: Names, partitions: int, reply_factor: int) -> list[TopicPlan]:
+    """The fixed topics of a cell (DESIGN 2). The registry comes first: it says how the others were made."""
+    timed = {**_SIZE, "message.timestamp.type": "LogAppendTime"}
+    week, hour = {"retention.ms": str(7 * DAY_MS)}, {"retention.ms": str(3_600_000)}
+    return [
+        registry_topic(names),
+        # LogAppendTime is the time of receipt that every rule about time goes by.
+        TopicPlan(names.commands, partitions, {**timed, **week, "retention.bytes": "-1"}),
+        TopicPlan(names.forwards, partitions, {**timed, **week, "retention.bytes": "-1"}),
+        TopicPlan(names.changelog, partitions, _COMPACTED),
+        TopicPlan(names.replies, partitions * reply_factor, {**_SIZE, **hour, "segment.ms": "600000"}),
+        TopicPlan(names.advisories, partitions, {**_SIZE, "retention.ms": str(DAY_MS)}),
+        TopicPlan(names.rejected, partitions, {**_SIZE, **week}),
+    ]
+
+
+def registry_topic(names: Names) -> TopicPlan:
+    return TopicPlan(names.registry, 1, _COMPACTED)
+
+
+def log_settings(*, compacted: bool) -> dict[str, str]:
+    """The settings of a stream's log: Kafka removes nothing by age or size, railgun trims (CLU-17)."""
+    return {
+        **_SIZE,
+        **_FOREVER,
+        # Compaction drops what a later record of the same subject replaced. `delete` stays on beside it, without any
+        # retention, because Kafka refuses DeleteRecords on a topic that only compacts.
+        "cleanup.policy": "compact,delete" if compacted else "delete",
+        "min.cleanable.dirty.ratio": "0.3",
+        "message.timestamp.type": "CreateTime",
+        # The time of a record is the time of receipt, whatever the clock of this broker says by then.
+        "message.timestamp.after.max.ms": str(2**63 - 1),
+    }
+
+
+class Topics:
+    """Administration of topics. Safe to use from several threads; every call is bounded by ``TIMEOUT``."""
+
+    def __init__(self, admin: AdminClient, replication_factor: int = 1) -> None:
+        self._admin = admin
+        self._replication_factor = replication_factor
+
+    # ------------------------------------------------------------ what there is
+
+    def partition_counts(self, timeout: float = TIMEOUT) -> dict[str, int]:
+        """Every topic that the cluster shows us, with its number of partitions."""
+        try:
+            found = self._admin.list_topics(timeout=timeout)
+        except KafkaException as error:
+            raise said_in_words(error, "no Kafka broker answers") from error
+        return {name: len(topic.partitions) for name, topic in found.topics.items() if topic.error is None}
+
+    def exists(self, topic: str) -> bool | None:
+        """Whether the topic exists; None when no broker could be asked."""
+        try:
+            found = self._admin.list_topics(topic, timeout=5.0).topics[topic]
+        except KafkaException:
+            return None
+        if found.error is None:
+            return True
+        return False if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
+
+    def identity(self, topic: str) -> str:
+        """What tells this topic from another of the same name: the cluster's id and the topic's own."""
+        cluster = self._admin.list_topics(topic, timeout=TIMEOUT).cluster_id
+        described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
+        return f"{cluster}/{described.result(TIMEOUT).topic_id}"
+
+    # ------------------------------------------------------------ changes
+
+    def create(self, plans: Iterable[TopicPlan]) -> None:
+        """Create what is missing; what exists is left as it is. Returns when all of them can be written to."""
+        wanted = list(plans)
+        if not wanted:
+            return
+        requests = [
+            NewTopic(plan.name, plan.partitions, self._replication_factor, config=dict(plan.settings))
+            for plan in wanted
+        ]
+        futures = self._admin.create_topics(requests, operation_timeout=TIMEOUT, request_timeout=TIMEOUT)
+        for name, future in futures.items():
+            _settle(future, name, "create", unless=(KafkaError.TOPIC_ALREADY_EXISTS,))
+        self._wait(lambda counts: all(plan.name in counts for plan in wanted), wanted[0].name, "create")
+
+    def create_log(self, topic: str, *, compacted: bool) -> None:
+        """Create the log of a stream, or bring the settings of the existing one in line."""
+        settings = log_settings(compacted=compacted)
+        request = NewTopic(topic, 1, self._replication_factor, config=settings)
+        future = self._admin.create_topics([request], operation_timeout=TIMEOUT, request_timeout=TIMEOUT)[
+            topic
+        ]
+        if not _settle(future, topic, "create", unless=(KafkaError.TOPIC_ALREADY_EXISTS,)):
+            self._alter(topic, settings)
+
+    def _alter(self, topic: str, settings: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        future = self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT)[resource]
+        _settle(future, topic, "change")
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic and wait until it is gone; a topic that is gone already is fine."""
+        future = self._admin.delete_topics([topic], operation_timeout=TIMEOUT, request_timeout=TIMEOUT)[topic]
+        _settle(future, topic, "delete", unless=(KafkaError.UNKNOWN_TOPIC_OR_PART,))
+        self._wait(lambda counts: topic not in counts, topic, "delete")
+
+    def _wait(self, reached: Callable[[dict[str, int]], bool], topic: str, what: str) -> None:
+        deadline = time.monotonic() + TIMEOUT
+        while not reached(self.partition_counts()):
+            if time.monotonic() > deadline:
+                raise TopicError(topic, what, KafkaError(KafkaError._TIMED_OUT))
+            time.sleep(0.02)
+
+
+def _settle(future: Future[Any], topic: str, what: str, unless: tuple[int, ...] = ()) -> bool:
+    """Wait for an administrative request: True when it was done, False for one of the codes in ``unless``."""
+    try:
+        future.result(TIMEOUT + 5)
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.code() in unless:
+            return False
+        raise TopicError(topic, what, reason) from error
+    return True
+
+
+def check_partitions(counts: Mapping[str, int], plans: Iterable[TopicPlan], prefix: str) -> None:
+    """Refuse to start on topics that are not as the registry records them: keys would land with the wrong owner."""
+    for plan in plans:
+        found = counts.get(plan.name)
+        if found is not None and found != plan.partitions:
+            raise ConfigError(
+                f"the topic {plan.name} has {found} partitions but the cluster was set up with {plan.partitions}: "
+                f"use another prefix than {prefix!r}, or restore the topic"
+            )
+
+
+def said_in_words(error: KafkaException, otherwise: str) -> RailgunError:
+    """A Kafka error as one of ours: no permission, or no answer."""
+    reason: KafkaError = error.args[0]
+    if reason.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+        return NotAuthorized(f"Kafka refused the credentials: {reason.str()}")
+    if reason.code() in (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ):
+        return NotAuthorized(f"Kafka refused the permission: {reason.str()}")
+    return ConnectionLost(f"{otherwise}: {reason.str()}")

@@ -1,0 +1,39 @@
+"""What all shards of a worker share: where the cluster is, what it was set up with, and whom to ask and tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.topics import Topics
+from railgun.model.cluster import ClusterLimits
+from railgun.model.names import Names
+from railgun.node.membership import Membership
+from railgun.node.upkeep import Upkeep
+
+
+@dataclass(frozen=True)
+class ShardContext:
+    """Made once, when the worker has looked at the cluster."""
+
+    kafka: KafkaSettings
+    names: Names
+    partitions: int
+    reply_factor: int
+    limits: ClusterLimits
+    test_clock: bool
+    node: str
+    folder: Path
+    identity: str  # of the changelog topic
+    topics: Topics
+    upkeep: Upkeep
+    is_current: Callable[
+        [Membership], bool
+    ]  # is this, as far as we know ourselves, still our place in the group?
+    owns: Callable[
+        [Membership, int], bool | None
+    ]  # does the group give us the partition? None: cannot tell yet
+    on_room: Callable[[int], None]  # the inbox of the partition can take more
+    on_crash: Callable[[BaseException], None]

@@ -1,0 +1,101 @@
+"""What goes into a shard and what comes out: the seam between the decisions and whatever carries them.
+
+A shard's core (:mod:`railgun.node.core`) turns a list of :class:`Input` into one :class:`Drain`. A driver (Kafka, or
+the memory transport) makes the drain durable as one transaction, and tells the core whether it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from railgun.model.headers import Headers
+from railgun.model.wire import Answer, PackReply
+
+PACK = "pack"  # values of the header Railgun-Kind; a record without it is a plain publish
+REQUEST = "request"
+
+
+class Input(NamedTuple):
+    """One record of ``commands`` or ``forwards``, as read from Kafka."""
+
+    forwarded: bool  # read from forwards, not from commands
+    offset: int
+    time: int  # LogAppendTime, ns
+    key: bytes | None
+    headers: Headers
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class LogAppend:
+    """Records for one stream's log, in order: columns of messages, with tombstones between them."""
+
+    stream: str
+    topic: str
+    incarnation: int
+    sequences: list[int] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)  # the user's, without railgun's own
+    times: list[int] = field(default_factory=list)
+    tombstones: list[tuple[int, bytes]] = field(default_factory=list)  # (written before message number, key)
+
+
+class TopicChange(NamedTuple):
+    """A log topic to create, or whose settings follow a changed configuration, before the transaction."""
+
+    topic: str
+    compacted: bool
+
+
+class Trim(NamedTuple):
+    """Records below the offset are no longer needed; after the commit, outside the drain."""
+
+    topic: str
+    offset: int
+
+
+class Rejected(NamedTuple):
+    """A record that could not be read or applied, kept in ``rejected`` with the reason."""
+
+    source: Input
+    reason: str
+
+
+class Advisory(NamedTuple):
+    subject: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class Replies:
+    """Answers for one client."""
+
+    packs: list[PackReply] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Drain:
+    """The decisions of one drain, to be made durable as one transaction, or dropped as one."""
+
+    commands: int = 0  # next offset of commands, 0: none read
+    forwards: int = 0
+    appends: dict[str, LogAppend] = field(default_factory=dict)  # by topic
+    changes: dict[bytes, bytes | None] = field(default_factory=dict)
+    replies: dict[str, Replies] = field(default_factory=dict)  # by client
+    registry: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    sent: list[tuple[int, bytes]] = field(default_factory=list)  # (partition of forwards, Forward)
+    rejected: list[Rejected] = field(default_factory=list)
+    topics: list[TopicChange] = field(default_factory=list)
+    doomed_topics: list[str] = field(
+        default_factory=list
+    )  # deleted before the transaction; may be gone already
+    trims: list[Trim] = field(default_factory=list)
+    advisories: list[Advisory] = field(default_factory=list)
+
+    @property
+    def only_answers(self) -> bool:
+        """Nothing durable was decided: the answers may go out without a transaction."""
+        return not (self.appends or self.changes or self.registry or self.sent or self.rejected)

@@ -1,0 +1,174 @@
+"""The life of the streams that a shard owns: created, reconfigured and deleted as the registrar passes it on.
+
+Each change is decided, written to the registry and answered in the owner's own transaction. A delete hides the stream at
+once and removes its keys over several drains; the topic goes before the last of them, and only then the name is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+
+from railgun.api import streams as api
+from railgun.api.names import Operation
+from railgun.model import refusals, wire
+from railgun.model.cluster import ClusterLimits
+from railgun.model.config import StreamConfig
+from railgun.model.names import Names
+from railgun.model.refusals import Refusal
+from railgun.model.wire import Forward, Frame
+from railgun.node.drain import Drain, TopicChange
+from railgun.semantics import limits
+from railgun.semantics.configuration import check_update
+from railgun.semantics.stream import StreamState
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+REGISTRAR = 0  # the partition whose shard registers streams
+SWEPT_KEYS = 5_000  # removed of a deleted stream in one drain
+
+Send = Callable[[int, Forward], None]
+
+
+def registry_key(name: str) -> bytes:
+    return f"stream/{name}".encode()
+
+
+class OwnedStreams:
+    """The streams of one shard, by name; and those that are being removed."""
+
+    def __init__(
+        self, partition: int, names: Names, platform: ClusterLimits, overlay: Overlay, send: Send
+    ) -> None:
+        self._partition = partition
+        self._names = names
+        self._platform = platform
+        self._overlay = overlay
+        self._send = send
+        self._states: dict[str, StreamState] = {}
+        self._doomed: dict[str, StreamState] = {}
+
+    def load(self) -> None:
+        """Read all streams back from the table."""
+        self._states, self._doomed = {}, {}
+        for key, _ in self._overlay.scan(keys.STREAM):
+            self._keep(StreamState.load(self._overlay, keys.sequence_in(key), self._names))
+
+    def reload(self, name: str) -> None:
+        """Forget what a dropped drain did to the stream: read it again, if the table has it."""
+        state = self._states.pop(name, None) or self._doomed.pop(name, None)
+        if state is not None and self._overlay.get(keys.stream(state.incarnation)) is not None:
+            self._keep(StreamState.load(self._overlay, state.incarnation, self._names))
+
+    def _keep(self, state: StreamState) -> None:
+        (self._doomed if state.deleting else self._states)[state.name] = state
+
+    def __iter__(self) -> Iterator[StreamState]:
+        return iter(self._states.values())
+
+    def get(self, name: str) -> StreamState | None:
+        """The stream, None if there is none or it is being removed."""
+        return self._states.get(name)
+
+    @property
+    def sweeping(self) -> bool:
+        """Deleted streams still have keys to remove."""
+        return bool(self._doomed)
+
+    # -- changes
+
+    def change(self, forward: Forward, time: int, drain: Drain) -> tuple[StreamState | None, Frame]:
+        """Decide a create, update or delete: the stream that it touched, and the answer."""
+        known = self._states.get(forward.stream)
+        if known is not None and known.incarnation != forward.incarnation:
+            known = None  # it speaks of a stream that is gone
+        if forward.kind == "create":
+            return self._create(forward, known, time, drain)
+        if known is None:
+            self._release(forward, "gone")
+            operation = Operation.STREAM_UPDATE if forward.kind == "update" else Operation.STREAM_DELETE
+            return None, api.error_response(operation, refusals.STREAM_NOT_FOUND)
+        if forward.kind == "update":
+            return self._update(forward, known, time, drain)
+        return self._delete(forward, known, drain)
+
+    def _create(
+        self, forward: Forward, known: StreamState | None, time: int, drain: Drain
+    ) -> tuple[StreamState | None, Frame]:
+        if known is not None:  # CFG-06: the registrar has seen that the configuration is the same
+            self._release(forward, "unchanged")
+            return None, api.create_response(known, created=False)
+        config = StreamConfig.from_json(forward.config)
+        topic = self._names.log(config.name)
+        state = StreamState(self._overlay, config.name, forward.incarnation, config, time, topic)
+        self._states[state.name] = state
+        drain.topics.append(TopicChange(topic, state.compacted))
+        drain.registry.append((registry_key(state.name), self._registered(state)))
+        self._release(forward, "active", config.to_json())
+        return state, api.create_response(state, created=True)
+
+    def _update(
+        self, forward: Forward, known: StreamState, time: int, drain: Drain
+    ) -> tuple[StreamState | None, Frame]:
+        asked = StreamConfig.from_json(forward.config)
+        decided = check_update(
+            known.config, asked, self._platform, pedantic=forward.command_kind == "pedantic"
+        )
+        if isinstance(decided, Refusal):  # UPD-18
+            self._release(forward, "unchanged")
+            return None, api.error_response(Operation.STREAM_UPDATE, decided)
+        known.reconfigure(decided, time)
+        limits.enforce_all(known)  # UPD-06
+        drain.topics.append(TopicChange(known.topic, known.compacted))
+        drain.registry.append((registry_key(known.name), self._registered(known)))
+        self._release(forward, "active", decided.to_json())
+        return known, api.update_response(known)
+
+    def _delete(self, forward: Forward, known: StreamState, drain: Drain) -> tuple[StreamState | None, Frame]:
+        known.deleting = True
+        known.seal()
+        del self._states[known.name]
+        self._doomed[known.name] = known
+        drain.registry.append((registry_key(known.name), self._registered(known)))
+        return known, api.success_response(Operation.STREAM_DELETE)
+
+    def sweep(self, drain: Drain) -> None:
+        """Remove some more keys of deleted streams; with the last ones their topic, registry record and name."""
+        for name, state in list(self._doomed.items()):
+            prefixes = (keys.all_of(kind, state.incarnation) for kind in keys.OF_A_STREAM)
+            found = chain.from_iterable(self._overlay.scan(prefix) for prefix in prefixes)
+            doomed = [key for key, _ in islice(found, SWEPT_KEYS)]
+            for key in doomed:
+                self._overlay.delete(key)
+            if len(doomed) == SWEPT_KEYS:
+                return
+            self._overlay.delete(keys.stream(state.incarnation))
+            drain.doomed_topics.append(state.topic)
+            drain.registry.append((registry_key(name), None))
+            self._send(
+                REGISTRAR, Forward(self._partition, "released", name, state.incarnation, outcome="gone")
+            )
+            del self._doomed[name]
+
+    def refused(self, forward: Forward) -> None:
+        """The change could not be carried out: the registrar must not wait for it."""
+        self._release(forward, "unchanged" if forward.stream in self._states else "gone")
+
+    def _release(self, forward: Forward, outcome: str, config: str = "") -> None:
+        released = Forward(
+            self._partition, "released", forward.stream, forward.incarnation, config, outcome=outcome
+        )
+        self._send(REGISTRAR, released)
+
+    def _registered(self, state: StreamState) -> bytes:
+        return wire.encode(
+            "registry_stream",
+            {
+                "name": state.name,
+                "incarnation": state.incarnation,
+                "partition": self._partition,
+                "state": "deleting" if state.deleting else "active",
+                "config": state.config.to_json(),
+                "created": state.created,
+            },
+        )

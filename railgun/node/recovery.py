@@ -1,0 +1,197 @@
+"""What to make of a failure: every error path of a shard, in one place (DESIGN 4).
+
+====================  ==========================================================================
+what Kafka says       what the shard does
+====================  ==========================================================================
+fenced, not a member  ask the group whether the partition is still ours: take it again, or stop
+fatal                 new producer, init, reload from the changelog, apply the same records again
+a log topic is gone   quarantine its stream (503), go on with the others
+brokers unreachable   the same as fatal, for as long as it takes; no record is blamed
+anything else         try again; then one command at a time; the culprit is refused and kept
+                      in ``rejected``
+nobody foresaw it     :class:`Unforeseen`: the worker ends, loudly
+====================  ==========================================================================
+
+Records are applied again from memory; the consumer never seeks.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaError
+
+from railgun.node.drain import Input
+from railgun.node.transaction import TransactionFailed
+
+log = logging.getLogger("railgun.node")
+
+ATTEMPTS: Final = 3  # at one place, before somebody is to blame
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 2.0
+
+
+class ShardStopped(Exception):
+    """The shard was asked to stop: what is not committed will be read by the next owner."""
+
+
+class OwnerLost(Exception):
+    """Another worker owns the partition now."""
+
+
+class Unforeseen(Exception):
+    """No rule of this module applies: the worker must end rather than guess."""
+
+
+class Verdict(enum.Enum):
+    """What a failed transaction means."""
+
+    LOST = "the partition may have another owner"
+    REBUILD = "the producer is past saving"
+    ENVIRONMENT = "the brokers could not be reached in time"
+    CULPRIT = "something in the drain cannot be written"
+
+
+_LOST: Final = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+_BROKEN: Final = frozenset({KafkaError._STATE, KafkaError._CONFLICT, KafkaError.INVALID_TXN_STATE})
+_ENVIRONMENT: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError._PURGE_QUEUE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+
+
+def verdict_on(error: KafkaError) -> Verdict:
+    """What one error means for the shard."""
+    if error.code() in _LOST:
+        return Verdict.LOST
+    if error.fatal() or error.code() in _BROKEN:
+        return Verdict.REBUILD
+    if error.code() in _ENVIRONMENT or error.retriable():
+        return Verdict.ENVIRONMENT
+    return Verdict.CULPRIT
+
+
+class Committer(Protocol):
+    """What recovery needs of a shard. ``commit`` and ``refuse`` leave the core as it was when they raise."""
+
+    name: str
+
+    def commit(self, inputs: Sequence[Input]) -> None: ...
+    def refuse(self, culprit: Input, reason: str) -> None: ...
+    def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool: ...
+    def usable(self) -> bool: ...
+    def rebuild(self) -> None: ...
+    def reload(self) -> None: ...
+    def still_owner(self) -> bool: ...
+    def pause(self, seconds: float) -> None: ...
+
+
+class Recovery:
+    """Gets inputs committed whatever happens, or raises ShardStopped, OwnerLost or Unforeseen."""
+
+    def __init__(self, shard: Committer) -> None:
+        self._shard = shard
+
+    def settle(self, inputs: Sequence[Input]) -> None:
+        """Decide and commit the inputs; one that cannot be committed is refused, the others are not held up."""
+        blamed = self._attempt(lambda: self._shard.commit(inputs))
+        if blamed is None:
+            return
+        if not inputs:
+            raise Unforeseen(f"{self._shard.name}: what is due by time cannot be written: {blamed}")
+        if len(inputs) > 1:
+            log.warning(
+                "%s: a drain fails again and again, its commands are tried one by one: %s",
+                self._shard.name,
+                blamed,
+            )
+            for one in inputs:
+                self.settle([one])
+            return
+        culprit, reason = inputs[0], blamed
+        log.error("%s: the command at offset %d is refused: %s", self._shard.name, culprit.offset, reason)
+        blamed = self._attempt(lambda: self._shard.refuse(culprit, reason))
+        if blamed is not None:
+            raise Unforeseen(f"{self._shard.name}: a command could not even be refused: {blamed}")
+
+    def _attempt(self, action: Callable[[], None]) -> str | None:
+        """Run until it succeeds (None) or its content is to blame (the reason)."""
+        failures, rebuilt, wait = 0, 0, _FIRST_PAUSE
+        while True:
+            try:
+                action()
+            except TransactionFailed as failed:
+                verdict = self._respond(failed)
+                if verdict is Verdict.CULPRIT or (verdict is Verdict.REBUILD and rebuilt >= ATTEMPTS):
+                    failures += 1
+                    if failures >= ATTEMPTS:
+                        return failed.error.str()
+                rebuilt += verdict is Verdict.REBUILD
+            except Exception as error:  # a defect in the rules must not stop the shard
+                if isinstance(error, ShardStopped | OwnerLost | Unforeseen):
+                    raise
+                log.exception("%s: the commands could not be applied", self._shard.name)
+                failures += 1
+                self._shard.reload()
+                if failures >= ATTEMPTS:
+                    return f"{type(error).__name__}: {error}"
+            else:
+                return None
+            self._shard.pause(wait)
+            wait = min(wait * 2, _LONGEST_PAUSE)
+
+    def _respond(self, failed: TransactionFailed) -> Verdict:
+        """Bring the shard back to where it can try again, and say what the failure was."""
+        verdict = verdict_on(failed.error)
+        log.warning("%s: a transaction failed (%s): %s", self._shard.name, verdict.value, failed.error.str())
+        if failed.topics and self._shard.quarantine_missing(failed.topics):
+            verdict = Verdict.ENVIRONMENT
+        elif failed.topics and all(verdict_on(one) is Verdict.ENVIRONMENT for one in failed.topics.values()):
+            verdict = Verdict.ENVIRONMENT  # the error only counts the records that no broker took in time
+        if verdict is Verdict.LOST:
+            if not self._shard.still_owner():
+                raise OwnerLost(failed.error.str())
+            # Nobody else owns it: the broker gave our transaction up (we slept too long), or a late worker fenced us.
+            self._shard.rebuild()
+        else:
+            # Whatever it was: after records that were not delivered, librdkafka's next send_offsets on the same
+            # producer fails or hangs (seen: "requires epoch bump" after a broker restart, and silence ever after).
+            self._shard.rebuild()
+        return verdict

@@ -1,0 +1,181 @@
+"""The registrar: the one place that knows the subjects of all streams, in the shard of partition 0.
+
+It serialises changes: a stream's name is reserved while its owner decides, and later requests for the name wait. It
+grants nothing that overlaps with a stream or a reservation (CFG-08, UPD-12). The owner answers the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from railgun.api import streams as api
+from railgun.api.names import ApiName, Operation
+from railgun.model import refusals, wire
+from railgun.model.cluster import ClusterLimits
+from railgun.model.config import StreamConfig
+from railgun.model.partitioning import partition_of
+from railgun.model.refusals import Refusal
+from railgun.model.wire import ApiRequest, Forward, Frame
+from railgun.semantics.configuration import normalise, overlaps
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+Send = Callable[[int, Forward], None]
+
+
+@dataclass(slots=True)
+class _Reservation:
+    """What the registrar knows of one stream."""
+
+    name: str
+    incarnation: int
+    partition: int
+    config: str = ""
+    pending_config: str = ""
+    pending: str = "none"
+    waiting: list[bytes] = field(default_factory=list)
+
+    @property
+    def expected(self) -> str:
+        """The configuration as its owner will have decided: it answers the client before the registrar knows."""
+        return "" if self.pending == "delete" else self.pending_config or self.config
+
+    def subjects(self) -> list[str]:
+        """Every subject that the stream captures, or will if its owner agrees."""
+        taken = [StreamConfig.from_json(text).subjects for text in (self.config, self.pending_config) if text]
+        return [subject for subjects in taken for subject in subjects]
+
+    def encode(self) -> bytes:
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return wire.encode("reservation", values)
+
+
+class Registrar:
+    """Reservations of stream names and subjects, in the overlay of the shard's drain."""
+
+    def __init__(self, overlay: Overlay, partitions: int, limits: ClusterLimits, send: Send) -> None:
+        self._overlay = overlay
+        self._partitions = partitions
+        self._limits = limits
+        self._send = send
+        self._reservations: dict[str, _Reservation] = {}
+
+    def load(self) -> None:
+        """Read everything back from the table."""
+        self._reservations = {}
+        for _, data in self._overlay.scan(keys.RESERVATION):
+            known = _Reservation(**wire.decode("reservation", data))
+            self._reservations[known.name] = known
+
+    def known_streams(self) -> dict[str, list[str]]:
+        """Name to subjects of the streams that exist, a change under way taken as done."""
+        return {
+            one.name: StreamConfig.from_json(one.expected).subjects
+            for one in self._reservations.values()
+            if one.expected
+        }
+
+    def change(self, request: ApiRequest, name: ApiName, time: int) -> list[Frame] | None:
+        """Reserve and pass on a create, update or delete; frames where the answer is known already."""
+        known = self._reservations.get(name.stream)
+        if known is not None and known.pending != "none":
+            known.waiting.append(request.encode())
+            self._save(known)
+            return None
+        if name.operation is Operation.STREAM_DELETE:
+            return self._delete(request, name, known, time)
+        asked = api.parse_config(request.body, name.stream)
+        if isinstance(asked, Refusal):
+            return [api.error_response(name.operation, asked)]
+        reserve = self._create if name.operation is Operation.STREAM_CREATE else self._update
+        decided = reserve(request, *asked, known, time)
+        return None if decided is None else [api.error_response(name.operation, decided)]
+
+    def released(self, forward: Forward) -> list[bytes]:
+        """The owner has decided. The requests that waited for it, to be received again."""
+        known = self._reservations.get(forward.stream)
+        if known is None or known.incarnation != forward.incarnation:
+            return []
+        waiting = known.waiting
+        if forward.outcome == "gone":
+            del self._reservations[forward.stream]
+            self._overlay.delete(keys.reservation(forward.stream))
+        else:
+            if forward.outcome == "active":
+                known.config = forward.config
+            known.pending, known.pending_config, known.waiting = "none", "", []
+            self._save(known)
+        return waiting
+
+    def _create(
+        self, request: ApiRequest, config: StreamConfig, pedantic: bool, known: _Reservation | None, time: int
+    ) -> Refusal | None:
+        stored = normalise(config, self._limits, pedantic=pedantic)
+        if isinstance(stored, Refusal):
+            return stored
+        if known is not None and known.config != stored.to_json():
+            return refusals.STREAM_NAME_TAKEN  # CFG-07
+        if known is None:
+            if self._overlaps(stored):
+                return refusals.SUBJECTS_OVERLAP  # CFG-08
+            known = _Reservation(
+                stored.name, self._next_incarnation(), partition_of(stored.name, self._partitions)
+            )
+            self._reservations[stored.name] = known
+        self._reserve(known, "create", stored.to_json(), request, time)
+        return None
+
+    def _update(
+        self, request: ApiRequest, config: StreamConfig, pedantic: bool, known: _Reservation | None, time: int
+    ) -> Refusal | None:
+        if known is None:
+            return refusals.STREAM_NOT_FOUND  # CFG-32
+        if not config.subjects:
+            config = config.model_copy(update={"subjects": [config.name]})  # CFG-05
+        if self._overlaps(config):
+            return refusals.SUBJECTS_OVERLAP  # UPD-12
+        self._reserve(known, "update", config.to_json(), request, time, "pedantic" if pedantic else "")
+        return None
+
+    def _delete(
+        self, request: ApiRequest, name: ApiName, known: _Reservation | None, time: int
+    ) -> list[Frame] | None:
+        if known is None:
+            return [api.error_response(name.operation, refusals.STREAM_NOT_FOUND)]
+        self._reserve(known, "delete", "", request, time)
+        return None
+
+    def _reserve(
+        self, known: _Reservation, change: str, config: str, request: ApiRequest, time: int, note: str = ""
+    ) -> None:
+        known.pending, known.pending_config = change, config
+        self._save(known)
+        self._send(
+            known.partition,
+            Forward(
+                0,
+                change,
+                known.name,
+                known.incarnation,
+                config,
+                request.client,
+                request.request,
+                time,
+                command_kind=note,
+            ),
+        )
+
+    def _overlaps(self, config: StreamConfig) -> bool:
+        others = (one.subjects() for one in self._reservations.values() if one.name != config.name)
+        return overlaps(config, others)
+
+    def _next_incarnation(self) -> int:
+        stored = self._overlay.get(keys.NEXT_INCARNATION)
+        incarnation = 1 if stored is None else int.from_bytes(stored, "big")
+        self._overlay.put(keys.NEXT_INCARNATION, keys.number(incarnation + 1))
+        return incarnation
+
+    def _save(self, known: _Reservation) -> None:
+        self._overlay.put(keys.reservation(known.name), known.encode())

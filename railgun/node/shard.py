@@ -1,0 +1,292 @@
+"""A shard on Kafka: the thread that drives one :class:`~railgun.node.core.ShardCore`.
+
+Order at a takeover: init_transactions (fences the former owner, and ends what it left open), restore, load, epoch, and
+only then the first record. Group commit: a drain takes all that arrived while the last one committed and never waits
+for more. The thread ends by :meth:`KafkaShard.stop`, by losing the partition, or by handing what it did not foresee to
+``on_crash``; never in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from railgun.errors import ConnectionLost
+from railgun.node.context import ShardContext
+from railgun.node.drain import Drain, Input
+from railgun.node.inbox import Inbox
+from railgun.node.log_topics import change_topics, quarantine_missing
+from railgun.node.membership import Membership
+from railgun.node.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
+from railgun.node.standing import Standing
+from railgun.node.transaction import DrainWriter, TransactionFailed, reply_records
+
+log = logging.getLogger("railgun.node")
+
+_INIT_SECONDS: Final = 15.0
+# Answers may leave without a transaction only while the last one, with its check of the group's generation, is younger
+# than this: well below the session time-out, after which somebody else may own the partition and know better.
+_TRUSTED_SECONDS: Final = 3.0
+_STUCK_SECONDS: Final = 5.0
+_ASK_SECONDS: Final = 15.0
+_LOST_SECONDS: Final = 60.0  # a lost shard waits so long for the rebalance that must follow
+
+
+class KafkaShard:
+    """The owner of one partition, for one stay of it at this worker; ``former`` is the last stay, if any."""
+
+    def __init__(
+        self, partition: int, context: ShardContext, membership: Membership, former: KafkaShard | None = None
+    ) -> None:
+        self.partition = partition
+        self.name = f"shard {partition}"
+        self.membership = membership
+        self.inbox = Inbox()
+        self._context = context
+        self._member = membership.metadata()
+        self._stopping = threading.Event()
+        self._writer: DrainWriter | None = None
+        self._former = former
+        self._standing = Standing(partition, context)
+        self._in_hand: Sequence[Input] = ()
+        self._init_started: float | None = None
+        # When, by the monotonic clock, the group's coordinator last agreed to a commit of ours.
+        self._proved = float("-inf")
+        self._recovery = Recovery(self)
+        self._thread = threading.Thread(target=self._main, name=f"railgun-shard-{partition}", daemon=True)
+
+    # ------------------------------------------------------------ from the event loop
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Finish or abort the drain under way and drop the inbox. False when the thread did not end in time.
+
+        A thread that is stuck holds nothing that harms: its producer is fenced by the next owner's.
+        """
+        self._stopping.set()
+        self.inbox.close()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def stuck_for(self) -> float:
+        """Seconds since a call into librdkafka began that has not come back; 0 when none is under way."""
+        writer = self._writer
+        started = self._init_started if writer is None else writer.call_started
+        return 0.0 if started is None else time.monotonic() - started
+
+    def give_up(self) -> list[Input]:
+        """Leave the thread to itself: it writes nothing more. What it had not committed, for its replacement."""
+        self._stopping.set()
+        left = [*self._in_hand, *self.inbox.take_all()]
+        self.inbox.close()
+        return left
+
+    def close(self) -> None:
+        """Give memory and locks back, after :meth:`stop`; what is on disk stays."""
+        if self._former is not None:
+            self._former.close()
+        self._standing.close()
+
+    # ------------------------------------------------------------ the thread
+
+    def _main(self) -> None:
+        try:
+            self._take_over()
+            while not self._stopping.is_set():
+                self._drain_once()
+        except ShardStopped:
+            pass
+        except OwnerLost as error:
+            log.warning("%s: stopped, another worker owns it: %s", self.name, error)
+            if not self._stopping.wait(_LOST_SECONDS):
+                self._context.on_crash(Unforeseen(f"{self.name} was lost and no rebalance followed"))
+        except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
+            self._context.on_crash(error)
+        finally:
+            self._writer = None
+
+    def _drain_once(self) -> None:
+        deadline = self._standing.core.next_deadline()
+        wait = None if deadline is None else min(max(0.0, (deadline - time.time_ns()) / 1e9), 3600.0)
+        inputs, calls, room = self.inbox.take(wait)
+        for call in calls:
+            call()
+        if room:
+            self._context.on_room(self.partition)
+        if self._stopping.is_set():
+            raise ShardStopped
+        deadline = self._standing.core.next_deadline()
+        if inputs or (deadline is not None and deadline <= time.time_ns()):
+            self._in_hand = inputs
+            self._recovery.settle(inputs)
+            self._in_hand = ()
+
+    # ------------------------------------------------------------ taking over
+
+    def init_producer(self) -> None:
+        """Fence the former owner. Refused, with OwnerLost, when the partition is no longer ours."""
+        context = self._context
+        settings = context.kafka.transactional_producer(context.names.transactional_id(self.partition))
+        self._give_up_producer()
+        while True:
+            if self._stopping.is_set():
+                raise ShardStopped
+            if not context.is_current(self.membership):  # a late init would fence the real owner
+                raise OwnerLost("the consumer group has moved on")
+            producer = Producer(settings)
+            self._init_started = time.monotonic()
+            try:
+                producer.init_transactions(_INIT_SECONDS)
+            except KafkaException as error:
+                log.warning("%s: the producer could not be initialised: %s", self.name, error.args[0].str())
+                self.pause(0.5)
+            else:
+                self._writer = DrainWriter(producer, context.names, self.partition, context.reply_factor)
+                return
+            finally:
+                self._init_started = None
+
+    def _take_over(self) -> None:
+        started = time.monotonic()
+        self._inherit()
+        if self._writer is None:
+            self.init_producer()
+        restored, kept = self._catch_up()
+        self._announce()
+        found = "its state was current" if kept else f"{restored} records restored"
+        log.info("%s: ready after %.2f s, %s", self.name, time.monotonic() - started, found)
+
+    def _inherit(self) -> None:
+        """Take what the last stay at this worker knew; from a thread that is stuck in a call it cannot be taken."""
+        former, self._former = self._former, None
+        if former is None:
+            return
+        if former.stop(_STUCK_SECONDS):
+            self._standing = former._standing
+        else:
+            log.error("%s: its former thread is stuck: the state is restored beside it", self.name)
+            self._standing = Standing(self.partition, self._context, apart=True)
+
+    def _catch_up(self) -> tuple[int, bool]:
+        """Restore and load, however often the brokers have to be asked."""
+        while True:
+            try:
+                return self._standing.catch_up(self._stopping.is_set)
+            except (KafkaException, ConnectionLost) as error:
+                log.warning("%s: the changelog could not be read, it is tried again: %s", self.name, error)
+                self.pause(1.0)
+
+    def _announce(self) -> None:
+        """Tell every client that there is an owner, and which."""
+        body = {"epoch": self._standing.epoch, "node": self._context.node, "time": time.time_ns()}
+        key = f"epoch/{self.partition}".encode()
+        self._context.upkeep.send(self._context.names.registry, key, json.dumps(body).encode(), 0)
+
+    # ------------------------------------------------------------ one drain (called by Recovery)
+
+    def commit(self, inputs: Sequence[Input]) -> None:
+        """Decide and make durable. On a TransactionFailed nothing has happened."""
+        self._deliver(self._standing.core.apply(inputs, time.time_ns()))
+
+    def refuse(self, culprit: Input, reason: str) -> None:
+        self._deliver(self._standing.core.refuse(culprit, reason))
+
+    def _deliver(self, drain: Drain) -> None:
+        core, context = self._standing.core, self._context
+        trusted = time.monotonic() - self._proved < _TRUSTED_SECONDS
+        if drain.only_answers and (trusted or not drain.replies):
+            epoch = self._standing.epoch
+            for client, place, body in reply_records(
+                drain.replies, self.partition, context.reply_factor, epoch
+            ):
+                context.upkeep.send(context.names.replies, client, body, place)
+            core.committed(drain, {})
+            return
+        try:
+            first_offsets = self._transact(drain)
+        except TransactionFailed:
+            self._abort()
+            core.aborted(drain)
+            raise
+        core.committed(drain, first_offsets)
+        if drain.trims:
+            context.upkeep.trim(drain.trims)
+        for advisory in drain.advisories:
+            subject = advisory.subject.encode()
+            context.upkeep.send(context.names.advisories, subject, advisory.body, self.partition)
+
+    def _transact(self, drain: Drain) -> dict[str, int]:
+        names, standing = self._context.names, self._standing
+        if self._writer is None:
+            raise Unforeseen(f"{self.name} has no producer")
+        if drain.topics or drain.doomed_topics:
+            change_topics(drain, self._context, self._standing)
+        for topic in standing.quarantined.intersection(drain.appends):
+            # What still removes or marks messages of a stream whose log is gone has no log to say it in.
+            del drain.appends[topic]
+        read = ((names.commands, drain.commands), (names.forwards, drain.forwards))
+        offsets = [TopicPartition(topic, self.partition, offset) for topic, offset in read if offset]
+        written = self._writer.write(drain, standing.epoch, offsets, self._member)
+        if offsets:
+            self._proved = time.monotonic()
+        if written.changelog is not None:
+            standing.table.follow(written.changelog)
+        return written.first_offsets
+
+    def _abort(self) -> None:
+        """End the open transaction, if there is one; a producer that cannot even do that is given up."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.abort()
+        except KafkaException as error:
+            log.info("%s: the transaction could not be aborted: %s", self.name, error.args[0].str())
+            self._give_up_producer()
+
+    def _give_up_producer(self) -> None:
+        """Whatever it still holds must not go out, and must not hold its end up."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.discard()
+
+    # ------------------------------------------------------------ after a failure (called by Recovery)
+
+    def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool:
+        return quarantine_missing(topics, self._context, self._standing, self.inbox.call)
+
+    def usable(self) -> bool:
+        """Whether the producer can take another transaction."""
+        return self._writer is not None
+
+    def rebuild(self) -> None:
+        """New producer, then the state as the changelog has it: the last transaction may have committed or not."""
+        self.init_producer()
+        self._proved = float("-inf")
+        self._catch_up()
+
+    def reload(self) -> None:
+        """A core that reads everything from the table again."""
+        self._standing.load()
+
+    def still_owner(self) -> bool:
+        """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is not ours."""
+        deadline = time.monotonic() + _ASK_SECONDS
+        while time.monotonic() < deadline and self._context.is_current(self.membership):
+            answer = self._context.owns(self.membership, self.partition)
+            if answer is not None:
+                return answer
+            self.pause(0.2)
+        return False
+
+    def pause(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise ShardStopped

@@ -1,0 +1,199 @@
+"""The shards of one worker: started, stopped and handed over as the consumer group says (DESIGN 5).
+
+All of it runs in the event loop; what blocks runs in threads of its own. Rebalances are eager: every shard stops, and
+one that comes back finds its state in memory, current unless somebody else owned the partition in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from railgun.errors import ConfigError
+from railgun.node.context import ShardContext
+from railgun.node.drain import Input
+from railgun.node.membership import Membership, NotAMember, membership_of
+from railgun.node.recovery import OwnerLost, ShardStopped
+from railgun.node.shard import KafkaShard
+
+log = logging.getLogger("railgun.node")
+
+_STOP_SECONDS: Final = 4.0  # below the session time-out of 6 s
+_WATCH_SECONDS: Final = 2.0
+_STUCK_SECONDS: Final = 20.0  # longer than any call is allowed to take
+_PARALLEL: Final = 32  # an init takes up to 2 s on an open transaction: never one after the other
+
+
+class Shards:
+    """Every partition that this worker owns, by number."""
+
+    def __init__(self, group: str, admin: AdminClient) -> None:
+        self._group = group
+        self._admin = admin
+        self._consumer: Any = None
+        self._context: ShardContext | None = None
+        self._running: dict[int, KafkaShard] = {}
+        self._dormant: dict[int, KafkaShard] = {}
+        self._paused: set[int] = set()
+        self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="railgun-takeover")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watch_task: asyncio.Task[None] | None = None
+
+    def use(self, context: ShardContext) -> None:
+        """Known only after the worker has looked at the cluster."""
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._watch_task = self._loop.create_task(self._watch(context), name="railgun-watch")
+
+    async def _watch(self, context: ShardContext) -> None:
+        """Replace shards whose thread does not come back from librdkafka, whatever time-out it was given (seen)."""
+        try:
+            while True:
+                await asyncio.sleep(_WATCH_SECONDS)
+                for shard in list(self._running.values()):
+                    if shard.stuck_for() > _STUCK_SECONDS:
+                        self._replace(shard, context)
+        except Exception as error:  # noqa: BLE001 - handed to the worker, which ends
+            context.on_crash(error)
+
+    def _replace(self, stuck: KafkaShard, context: ShardContext) -> None:
+        log.error("%s: a call to the brokers does not return, its thread is replaced", stuck.name)
+        fresh = KafkaShard(stuck.partition, context, stuck.membership, stuck)
+        fresh.inbox.put(stuck.give_up())
+        self._running[stuck.partition] = fresh
+        fresh.start()
+
+    # ------------------------------------------------------------ records
+
+    def receive(self, partition: int, forwarded: bool, generation: int, records: Iterable[Any]) -> None:
+        """Hand records of one fetch over. Those fetched for a former assignment are dropped: they come again."""
+        shard = self._running.get(partition)
+        if shard is None or shard.membership.generation != generation:
+            return
+        inputs: Sequence[Input] = [
+            Input(
+                forwarded,
+                record.offset,
+                record.timestamp * 1_000_000,
+                record.key,
+                record.headers,
+                record.value,
+            )
+            for record in records
+        ]
+        if not shard.inbox.put(inputs) and partition not in self._paused:
+            self._paused.add(partition)
+            for tp in self._places(partition):
+                self._consumer.on_buffer_full(tp)
+
+    def on_room(self, partition: int) -> None:
+        """From a shard's thread: its inbox can take more."""
+        if partition in self._paused and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._resume, partition)
+
+    def _resume(self, partition: int) -> None:
+        if partition in self._paused:
+            self._paused.discard(partition)
+            for tp in self._places(partition):
+                self._consumer.on_buffer_drop(tp)
+
+    def _places(self, partition: int) -> list[Any]:
+        return [tp for tp in self._consumer.assignment() if tp.partition == partition]
+
+    # ------------------------------------------------------------ rebalances
+
+    async def assigned(self, consumer: Any, commands: set[int], forwards: set[int]) -> None:
+        """Take the partitions over: all producers at once, then every shard restores in its own thread."""
+        if self._context is None:
+            raise RuntimeError("partitions were assigned before the worker was prepared")
+        self._consumer = consumer
+        if commands != forwards:
+            raise ConfigError(
+                f"the consumer group gave this worker partitions {sorted(commands)} of the commands but "
+                f"{sorted(forwards)} of the forwards: all workers of a group must be railgun workers"
+            )
+        await self.revoked()  # nothing, after an orderly rebalance
+        try:
+            membership = membership_of(consumer, self._group)
+        except NotAMember:
+            log.warning("the assignment was out of date before it could be taken up")
+            return
+        taken = [
+            KafkaShard(partition, self._context, membership, self._dormant.pop(partition, None))
+            for partition in sorted(commands)
+        ]
+        for shard in self._dormant.values():
+            shard.close()
+        self._dormant.clear()
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(self._pool, self._fence, shard) for shard in taken))
+        if not self.is_current(membership):
+            self._dormant = {shard.partition: shard for shard in taken}
+            log.warning("the assignment was out of date before its shards could start")
+            return
+        for shard in taken:
+            self._running[shard.partition] = shard
+            shard.start()
+
+    def _fence(self, shard: KafkaShard) -> None:
+        try:
+            shard.init_producer()
+        except (ShardStopped, OwnerLost) as error:
+            log.info(
+                "%s: not initialised: %s", shard.name, error
+            )  # its thread finds out for itself, if it is started
+
+    async def revoked(self) -> None:
+        """Finish or abort every drain under way; keep the states, they may come back."""
+        running, self._running = self._running, {}
+        self._paused.clear()
+        loop = asyncio.get_running_loop()
+        stops = (loop.run_in_executor(self._pool, shard.stop, _STOP_SECONDS) for shard in running.values())
+        for shard, ended in zip(running.values(), await asyncio.gather(*stops), strict=True):
+            if not ended:
+                log.warning(
+                    "%s: still busy after %.0f s, its last drain will be fenced", shard.name, _STOP_SECONDS
+                )
+        self._dormant |= running
+
+    async def close(self) -> None:
+        """The worker ends."""
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+        await self.revoked()
+        for shard in self._dormant.values():
+            if shard.stop(0):
+                shard.close()
+        self._dormant.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------ asked by the shards' threads
+
+    def is_current(self, membership: Membership) -> bool:
+        """Whether we still believe ourselves to be this member of this generation."""
+        try:
+            return membership_of(self._consumer, self._group) == membership
+        except NotAMember:
+            return False
+
+    def owns(self, membership: Membership, partition: int) -> bool | None:
+        """What the broker says: does this member own the partition? None while it cannot be told."""
+        try:
+            group = self._admin.describe_consumer_groups([self._group], request_timeout=5.0)[
+                self._group
+            ].result(10.0)
+        except KafkaException as error:
+            log.info("the consumer group could not be asked: %s", error.args[0].str())
+            return None
+        if group.state != ConsumerGroupState.STABLE:
+            return None
+        for member in group.members:
+            if member.member_id == membership.member:
+                return any(place.partition == partition for place in member.assignment.topic_partitions)
+        return False

@@ -1,0 +1,126 @@
+"""What a worker does beside its drains: trims logs, sends advisories and answers, looks after quarantined topics.
+
+One thread for all shards. Nothing here may hold a drain up, and nothing is lost that matters: a trim that fails comes
+again with the next, an advisory that finds no room is dropped (ADV-13), an answer without a transaction is asked again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from railgun.kafka.topics import Topics
+from railgun.node.drain import Trim
+
+log = logging.getLogger("railgun.node")
+
+_TICK: Final = 0.25
+_TRIM_EVERY: Final = 3.0
+_LOOK_EVERY: Final = 5.0
+
+
+class Upkeep:
+    """The worker's housekeeper. ``start`` before use; ``stop`` flushes what was sent."""
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        topics: Topics,
+        producer: Producer,
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
+        self._admin, self._topics, self._producer = admin, topics, producer
+        self._on_crash = on_crash
+        self._lock = threading.Lock()
+        self._trims: dict[str, int] = {}
+        self._trimmed: dict[str, int] = {}
+        self._missing: dict[str, Callable[[], None]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="railgun-upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(10.0)
+
+    # ------------------------------------------------------------ from the shards
+
+    def send(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
+        """Send outside any transaction, without waiting; dropped, and said, where the queue is full."""
+        try:
+            self._producer.produce(topic, value, key, partition, on_delivery=_said)
+        except BufferError:
+            log.warning("a record for %s was dropped: too many wait to be sent", topic)
+
+    def trim(self, trims: Iterable[Trim]) -> None:
+        """Records below these offsets may go, some time soon."""
+        with self._lock:
+            for trim in trims:
+                if trim.offset > self._trimmed.get(trim.topic, 0):
+                    self._trims[trim.topic] = max(trim.offset, self._trims.get(trim.topic, 0))
+
+    def forget(self, topic: str) -> None:
+        """The topic is deleted or new: what was known of it no longer holds."""
+        with self._lock:
+            for known in (self._trims, self._trimmed, self._missing):
+                known.pop(topic, None)
+
+    def watch_for(self, topic: str, found: Callable[[], None]) -> None:
+        """Call ``found`` once the topic is there again."""
+        with self._lock:
+            self._missing[topic] = found
+
+    # ------------------------------------------------------------ the thread
+
+    def _main(self) -> None:
+        try:
+            since_trim = since_look = 0.0
+            while not self._stopping.wait(_TICK):
+                self._producer.poll(0)
+                since_trim, since_look = since_trim + _TICK, since_look + _TICK
+                if since_trim >= _TRIM_EVERY:
+                    since_trim = 0.0
+                    self._trim_now()
+                if since_look >= _LOOK_EVERY:
+                    since_look = 0.0
+                    self._look_for_missing()
+            self._producer.flush(5.0)
+        except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
+            self._on_crash(error)
+
+    def _trim_now(self) -> None:
+        with self._lock:
+            wanted, self._trims = self._trims, {}
+        if not wanted:
+            return
+        requests = [TopicPartition(topic, 0, offset) for topic, offset in wanted.items()]
+        futures = self._admin.delete_records(requests, request_timeout=10.0)
+        for place, future in futures.items():
+            try:
+                future.result(15.0)
+            except KafkaException as error:
+                log.info("the log %s was not trimmed, it comes again: %s", place.topic, error.args[0].str())
+            else:
+                with self._lock:
+                    self._trimmed[place.topic] = wanted[place.topic]
+
+    def _look_for_missing(self) -> None:
+        with self._lock:
+            missing = list(self._missing.items())
+        for topic, found in missing:
+            if self._topics.exists(topic):
+                with self._lock:
+                    self._missing.pop(topic, None)
+                found()
+
+
+def _said(error: KafkaError | None, message: Message) -> None:
+    if error is not None:
+        log.warning("a record for %s was not delivered: %s", message.topic(), error.str())

@@ -1,0 +1,198 @@
+"""The Faust application of a worker: command line, life cycle, group membership, and the agent that receives commands.
+
+Faust decides which partitions are ours and brings the records; everything else is the shards' (DESIGN 5). Not used:
+Faust's transactions, tables and topic creation. ``faust -A railgun worker`` finds the app as ``railgun.app``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import faust
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from faust.app.base import BootStrategy
+from faust.transport import drivers
+
+from railgun.errors import RailgunError
+from railgun.kafka.cluster import Protected, prepare_cluster
+from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.topics import Topics
+from railgun.node.context import ShardContext
+from railgun.node.quiet import calm_down
+from railgun.node.settings import NodeSettings, load_settings
+from railgun.node.shards import Shards
+from railgun.node.upkeep import Upkeep
+from railgun.state.folder import StateFolder
+
+log = logging.getLogger("railgun.node")
+
+SESSION_SECONDS: Final = 6.0  # a dead worker's partitions are taken over after this
+_CRASH_SECONDS: Final = 20.0  # for an orderly end after a crash; then a hard one
+
+
+class _Boot(BootStrategy):
+    """Faust's start-up, with a web server only where the configuration names a port."""
+
+    def web_server(self) -> Any:
+        app: Any = self.app
+        return super().web_server() if app.settings.node.web_port else []
+
+
+class RailgunApp(faust.App):
+    """One worker. Whatever cannot go on ends the process with an exit code other than 0."""
+
+    BootStrategy = _Boot
+
+    def __init__(self, settings: NodeSettings, held: Protected | None, **options: Any) -> None:
+        self.settings = settings
+        self._held = held
+        self.kafka_settings: KafkaSettings = settings.kafka
+        names = settings.names
+        self.batch_topics = frozenset({names.commands, names.forwards})
+        self._kafka_admin = AdminClient(settings.kafka.admin())
+        self.shards = Shards(names.group, self._kafka_admin)
+        self._folder: StateFolder | None = None
+        self._upkeep: Upkeep | None = None
+        super().__init__(names.group, **options)
+
+    # ------------------------------------------------------------ life
+
+    async def on_start(self) -> None:
+        """Look at the cluster before joining the group; a worker that cannot serve must not take partitions."""
+        try:
+            self.shards.use(await asyncio.to_thread(self._prepare, asyncio.get_running_loop()))
+        except RailgunError as error:
+            log.critical("the worker cannot start: %s", error)
+            raise
+        await super().on_start()
+
+    def _prepare(self, loop: asyncio.AbstractEventLoop) -> ShardContext:
+        settings = self.settings
+        replicas = settings.cluster.replication_factor
+        held = self._held or prepare_cluster(settings.kafka, settings.protected, replicas)
+        topics = Topics(self._kafka_admin, replicas)
+        folder = self._folder = StateFolder(settings.data_dir)
+
+        def crashed(error: BaseException) -> None:
+            loop.call_soon_threadsafe(self._on_crash, error)
+
+        producer = Producer(settings.kafka.producer())
+        upkeep = self._upkeep = Upkeep(self._kafka_admin, topics, producer, crashed)
+        upkeep.start()
+        return ShardContext(
+            kafka=settings.kafka,
+            names=settings.names,
+            partitions=held.partitions,
+            reply_factor=held.reply_factor,
+            limits=settings.limits,
+            test_clock=settings.node.test_clock,
+            node=settings.node.name or f"{socket.gethostname()}-{os.getpid()}",
+            folder=folder.path,
+            identity=topics.identity(settings.names.changelog),
+            topics=topics,
+            upkeep=upkeep,
+            is_current=self.shards.is_current,
+            owns=self.shards.owns,
+            on_room=self.shards.on_room,
+            on_crash=crashed,
+        )
+
+    def _on_crash(self, error: BaseException) -> None:
+        """A thread met what nobody foresaw: end the worker, in order if that works, else by force."""
+        log.critical("the worker ends: %s", error, exc_info=error)
+        threading.Timer(
+            _CRASH_SECONDS, lambda: os._exit(70)
+        ).start()  # daemon or not, the process must not linger
+        self._crash_task = asyncio.ensure_future(self.crash(error))
+
+    async def release(self) -> None:
+        """Stop the shards and give back what they held."""
+        await self.shards.close()
+        if self._upkeep is not None:
+            await asyncio.to_thread(self._upkeep.stop)
+        if self._folder is not None:
+            self._folder.release()
+            self._folder = None
+
+    # ------------------------------------------------------------ the group's decisions
+
+    async def take_assignment(self) -> None:
+        names = self.settings.names
+        held = self.consumer.assignment()
+        of = {topic: {tp.partition for tp in held if tp.topic == topic} for topic in self.batch_topics}
+        await self.shards.assigned(self.consumer, of[names.commands], of[names.forwards])
+
+
+def create_app(
+    settings: NodeSettings | None = None,
+    *,
+    config: Path | None = None,
+    data_dir: Path | None = None,
+    held: Protected | None = None,
+) -> RailgunApp:
+    """The app of a worker, configured by ``./railgun.toml`` unless told otherwise. Raises ConfigError.
+
+    ``held`` is what :func:`prepare_cluster` found; without it the worker looks when it starts.
+    """
+    if settings is None:
+        settings = load_settings(config, data_dir=data_dir)
+    calm_down()
+    # An installed railgun is found by its entry point; this also serves a checkout that is only on the path.
+    drivers.TRANSPORTS.aliases["railgun"] = "railgun.node.transport:Transport"
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    app = RailgunApp(
+        settings,
+        held,
+        broker=";".join(f"railgun://{server}" for server in settings.kafka.servers()),
+        autodiscover=False,
+        datadir=str(settings.data_dir / "faust"),
+        store="memory://",
+        # Its own assignor keeps commands and forwards together only while this is 1 or more (DESIGN 5).
+        table_standby_replicas=1,
+        topic_allow_declare=False,  # topics are made by railgun, with their own settings
+        topic_disable_leader=True,
+        broker_session_timeout=SESSION_SECONDS,
+        broker_heartbeat_interval=1.0,
+        broker_request_timeout=30.0,
+        broker_rebalance_timeout=15.0,
+        broker_commit_interval=60.0,  # nothing is ever acknowledged to Faust: transactions carry the offsets
+        consumer_auto_offset_reset="earliest",  # expired offsets: the cursor in the changelog drops what was done
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        web_port=settings.node.web_port or 6066,
+        web_enabled=bool(settings.node.web_port),
+    )
+    names = settings.names
+    topic = app.topic(
+        names.commands, names.forwards, key_serializer="raw", value_serializer="raw", acks=False
+    )
+    shards, forwards = app.shards, names.forwards
+
+    @app.agent(topic, name="receive")
+    async def receive(stream: Any) -> None:
+        async for event in stream.events():
+            message = event.message
+            shards.receive(
+                message.partition, message.topic == forwards, message.generation_id, message.records
+            )
+
+    @app.on_rebalance_complete.connect(weak=False)
+    async def take(*_: Any, **__: Any) -> None:
+        await app.take_assignment()
+
+    @app.on_partitions_revoked.connect(weak=False)
+    async def give(*_: Any, **__: Any) -> None:
+        await shards.revoked()
+
+    @app.on_before_shutdown.connect(weak=False)
+    async def end(*_: Any, **__: Any) -> None:
+        await app.release()
+
+    return app
