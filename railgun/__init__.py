@@ -1,0 +1,104 @@
+"""railgun: subjects, acknowledgement, de-duplication and conditional appends on ordinary Kafka topics.
+
+``connect`` and ``connect_async`` open a facade; the other names are what it takes and gives. ``railgun.app`` is the Faust
+application of a worker, made when it is first asked for: ``faust -A railgun worker``. Importing railgun loads neither
+Faust nor the packages of a worker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from railgun.client.async_facade import AsyncRailgun, connect_async
+from railgun.client.facade import Railgun, connect
+from railgun.client.packs import PublishFuture
+from railgun.client.stream import AsyncStream, Stream
+from railgun.errors import (
+    ApiError,
+    BadRequest,
+    ConfigError,
+    ConnectionClosed,
+    ConnectionLost,
+    EmbeddedBrokerError,
+    ExpectedStreamMismatch,
+    InvalidStreamConfig,
+    MessageNotFound,
+    MessageRefused,
+    MessageTooLarge,
+    NoStreamResponse,
+    NotAuthorized,
+    NotPermitted,
+    NoWorker,
+    Overloaded,
+    RailgunError,
+    RequestTimeout,
+    StreamFull,
+    StreamNameTaken,
+    StreamNotFound,
+    StreamSealed,
+    SubjectsOverlap,
+    WrongLastMessageId,
+    WrongLastSequence,
+)
+from railgun.model.config import Republish, StreamConfig, StreamSource, SubjectTransform
+from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo, StreamState
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # the facade
+    "connect",
+    "connect_async",
+    "Railgun",
+    "AsyncRailgun",
+    "Stream",
+    "AsyncStream",
+    "PublishFuture",
+    # what it takes and gives
+    "StreamConfig",
+    "StreamSource",
+    "SubjectTransform",
+    "Republish",
+    "PubAck",
+    "Reply",
+    "StoredMessage",
+    "StreamInfo",
+    "StreamState",
+    # errors
+    "RailgunError",
+    "ApiError",
+    "BadRequest",
+    "ConfigError",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "EmbeddedBrokerError",
+    "ExpectedStreamMismatch",
+    "InvalidStreamConfig",
+    "MessageNotFound",
+    "MessageRefused",
+    "MessageTooLarge",
+    "NoStreamResponse",
+    "NotAuthorized",
+    "NotPermitted",
+    "NoWorker",
+    "Overloaded",
+    "RequestTimeout",
+    "StreamFull",
+    "StreamNameTaken",
+    "StreamNotFound",
+    "StreamSealed",
+    "SubjectsOverlap",
+    "WrongLastMessageId",
+    "WrongLastSequence",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """``railgun.app``: made once, on demand, because it needs the packages of a worker (PEP 562)."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from railgun.node.worker_app import create_app
+
+    app = create_app()
+    globals()["app"] = app
+    return app

@@ -1,0 +1,273 @@
+"""The async facade: :func:`connect_async` and :class:`AsyncRailgun`, with the names of the sync one.
+
+What touches the cluster is awaited; handles and ``publish_soon`` are not. One facade may be used from several event loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
+
+from railgun.client import operations, session, steps
+from railgun.client.connection import Connection
+from railgun.client.opening import (
+    DEFAULT_ADDRESS,
+    DEFAULT_MAX_IN_FLIGHT,
+    DEFAULT_PREFIX,
+    DEFAULT_TIMEOUT,
+    open_connection,
+)
+from railgun.client.operations import Call
+from railgun.client.packs import Lane, PublishFuture
+from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.stream import AsyncStream
+from railgun.client.unrouted import Unrouted
+from railgun.errors import RequestTimeout
+from railgun.model.config import StreamConfig
+from railgun.model.headers import HeaderInput
+from railgun.model.messages import PubAck, Reply, StreamInfo
+from railgun.model.wire import HeaderList
+
+T = TypeVar("T")
+
+
+def connect_async(
+    address: str = DEFAULT_ADDRESS,
+    *,
+    prefix: str = DEFAULT_PREFIX,
+    timeout: float = DEFAULT_TIMEOUT,
+    kafka: Mapping[str, Any] | None = None,
+    max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+) -> Connecting:
+    """As :func:`railgun.connect`: ``rg = await connect_async(…)``, or ``async with connect_async(…) as rg``."""
+    return Connecting(
+        address, {"prefix": prefix, "timeout": timeout, "kafka": kafka, "max_in_flight": max_in_flight}
+    )
+
+
+class Connecting:
+    """A connection that is made when it is awaited or entered."""
+
+    def __init__(self, address: str, settings: dict[str, Any]) -> None:
+        self._address = address
+        self._settings = settings
+        self._made: AsyncRailgun | None = None
+
+    async def _connect(self) -> AsyncRailgun:
+        return AsyncRailgun(await asyncio.to_thread(open_connection, self._address, **self._settings))
+
+    def __await__(self) -> Generator[Any, None, AsyncRailgun]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> AsyncRailgun:
+        self._made = await self._connect()
+        return self._made
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+
+class AsyncRailgun:
+    """A connection to a cluster; an async context manager. Made by :func:`connect_async`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._unrouted = Unrouted(connection)
+        self._scheduled: set[tuple[int, Lane]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait for what was published, then end. Nothing that was sent is lost; the second call does nothing."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._unrouted.wait_empty(self._connection.timeout)
+        self._connection.close()
+
+    @property
+    def connection(self) -> Connection:
+        """The core under this facade; for tools and tests."""
+        return self._connection
+
+    # -- streams
+
+    async def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
+        """See :meth:`railgun.Railgun.create_stream`."""
+        chosen = operations.stream_config(config, fields)
+        await self.call(operations.create_stream(chosen))
+        return AsyncStream(self, chosen.name)
+
+    async def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
+        """See :meth:`railgun.Railgun.update_stream`."""
+        if isinstance(config, StreamConfig):
+            chosen = operations.stream_config(config, fields)
+        else:
+            chosen = operations.changed_config(
+                (await self.call(operations.stream_info(config))).config, fields
+            )
+        await self.call(operations.update_stream(chosen))
+        return AsyncStream(self, chosen.name)
+
+    async def delete_stream(self, name: str) -> None:
+        """See :meth:`railgun.Railgun.delete_stream`."""
+        await self.call(operations.delete_stream(name))
+
+    def stream(self, name: str) -> AsyncStream:
+        """A handle; whether the stream exists shows at the first call."""
+        return AsyncStream(self, name)
+
+    async def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
+        """See :meth:`railgun.Railgun.streams`."""
+        return await self.call(operations.list_streams(subject))
+
+    # -- publishing
+
+    @overload
+    async def publish(
+        self,
+        subject: str,
+        payload: Payload = ...,
+        *,
+        ack: Literal[True] = ...,
+        **options: Unpack[PublishOptions],
+    ) -> PubAck: ...
+    @overload
+    async def publish(
+        self, subject: str, payload: Payload = ..., *, ack: bool, **options: Unpack[PublishOptions]
+    ) -> PubAck | None: ...
+    async def publish(
+        self,
+        subject: str,
+        payload: Payload = b"",
+        *,
+        headers: HeaderInput | None = None,
+        msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_sequence: int | None = None,
+        expected_last_subject_sequence: int | None = None,
+        expected_last_subject_sequence_subject: str | None = None,
+        expected_last_msg_id: str | None = None,
+        ttl: timedelta | float | str | None = None,
+        timeout: float | None = None,
+        ack: bool = True,
+    ) -> PubAck | None:
+        """See :meth:`railgun.Railgun.publish`. Publishes that tasks of one loop begin together travel together."""
+        given = message_headers(
+            headers,
+            expected_stream,
+            expected_last_sequence,
+            expected_last_subject_sequence,
+            expected_last_subject_sequence_subject,
+            expected_last_msg_id,
+            ttl,
+        )
+        data = payload_bytes(payload)
+        limit = self._connection.timeout if timeout is None else timeout
+        if not ack:
+            lane = self._connection.routes.get(subject)
+            if lane is None:
+                lane = await asyncio.to_thread(self._connection.route, subject, limit)
+            self._connection.packer.add(lane, subject, data, msg_id or "", given, block=False, silent=True)
+            return None
+        return await steps.run_async(
+            session.publish(self._connection, self._hand_over, subject, data, msg_id or "", given, limit)
+        )
+
+    def _hand_over(
+        self,
+        lane: Lane,
+        subject: str,
+        payload: bytes,
+        msg_id: str,
+        headers: HeaderList | None,
+        timeout: float,
+    ) -> PublishFuture:
+        future = self._connection.packer.add(
+            lane, subject, payload, msg_id, headers, block=False, queue=False, patience=timeout
+        )
+        loop = asyncio.get_running_loop()
+        key = (id(loop), lane)
+        if key not in self._scheduled:  # once for all tasks that publish before the loop turns
+            self._scheduled.add(key)
+            loop.call_soon(self._pump, key)
+        return future
+
+    def _pump(self, key: tuple[int, Lane]) -> None:
+        self._scheduled.discard(key)
+        self._connection.packer.pump(key[1])
+
+    def publish_soon(
+        self,
+        subject: str,
+        payload: Payload = b"",
+        *,
+        headers: HeaderInput | None = None,
+        msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_sequence: int | None = None,
+        expected_last_subject_sequence: int | None = None,
+        expected_last_subject_sequence_subject: str | None = None,
+        expected_last_msg_id: str | None = None,
+        ttl: timedelta | float | str | None = None,
+    ) -> PublishFuture:
+        """Publish without waiting; await the future for the ack. Never holds the loop up.
+
+        At most ``max_in_flight`` messages are on their way, the others wait in memory: await a future, or ``flush``,
+        now and then. The future also carries NoStreamResponse and what else shows only when the stream is looked up.
+        """
+        given = message_headers(
+            headers,
+            expected_stream,
+            expected_last_sequence,
+            expected_last_subject_sequence,
+            expected_last_subject_sequence_subject,
+            expected_last_msg_id,
+            ttl,
+        )
+        data = payload_bytes(payload)
+        lane = self._connection.routes.get(subject)
+        if lane is None or self._unrouted:
+            return self._unrouted.add(subject, data, msg_id or "", given)
+        return self._connection.packer.add(lane, subject, data, msg_id or "", given, block=False)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything that was published has its outcome. Raises RequestTimeout."""
+        limit = self._connection.timeout if timeout is None else timeout
+        await asyncio.to_thread(self._unrouted.wait_empty, limit)
+        if not await asyncio.to_thread(self._connection.flush, limit):
+            raise RequestTimeout(
+                f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
+            )
+
+    # -- requests
+
+    async def request(
+        self,
+        name: str,
+        body: bytes | str = b"",
+        headers: HeaderInput | None = None,
+        timeout: float | None = None,
+    ) -> list[Reply]:
+        """See :meth:`railgun.Railgun.request`."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return await steps.run_async(
+            session.request(self._connection, self._hand_over, name, body, headers, limit)
+        )
+
+    async def call(self, what: Call[T], timeout: float | None = None) -> T:
+        """Run one typed operation of :mod:`railgun.client.operations`."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return await steps.run_async(session.call(self._connection, what, limit))

@@ -1,0 +1,236 @@
+"""The sync facade: :func:`connect` and :class:`Railgun`. Safe to use from several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
+
+from railgun.client import operations, session, steps
+from railgun.client.connection import Connection
+from railgun.client.opening import (
+    DEFAULT_ADDRESS,
+    DEFAULT_MAX_IN_FLIGHT,
+    DEFAULT_PREFIX,
+    DEFAULT_TIMEOUT,
+    open_connection,
+)
+from railgun.client.operations import Call
+from railgun.client.packs import Lane, PublishFuture
+from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.stream import Stream
+from railgun.errors import RequestTimeout
+from railgun.model.config import StreamConfig
+from railgun.model.headers import HeaderInput
+from railgun.model.messages import PubAck, Reply, StreamInfo
+from railgun.model.wire import HeaderList
+
+T = TypeVar("T")
+
+
+def connect(
+    address: str = DEFAULT_ADDRESS,
+    *,
+    prefix: str = DEFAULT_PREFIX,
+    timeout: float = DEFAULT_TIMEOUT,
+    kafka: Mapping[str, Any] | None = None,
+    max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+) -> Railgun:
+    """Connect to a cluster: ``host:port`` of a Kafka broker, ``memory://`` (fresh, private) or ``memory://name``.
+
+    ``timeout`` is how long a call waits for its answer, ``kafka`` are librdkafka settings (SASL, TLS, …), ``max_in_flight``
+    how many publishes may be unanswered. Raises ConnectionLost, NotAuthorized, NoWorker, ConfigError.
+    """
+    return Railgun(
+        open_connection(address, prefix=prefix, timeout=timeout, kafka=kafka, max_in_flight=max_in_flight)
+    )
+
+
+class Railgun:
+    """A connection to a cluster; a context manager. Made by :func:`connect`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for what was published, then end. Nothing that was sent is lost; the second call does nothing."""
+        self._connection.close()
+
+    @property
+    def connection(self) -> Connection:
+        """The core under this facade; for tools and tests."""
+        return self._connection
+
+    # -- streams
+
+    def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> Stream:
+        """Create a stream; one that exists with the same configuration is left as it is. Raises ApiError."""
+        chosen = operations.stream_config(config, fields)
+        self.call(operations.create_stream(chosen))
+        return Stream(self, chosen.name)
+
+    def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> Stream:
+        """Change a stream: a StreamConfig replaces the whole configuration; with a name, only the given fields change."""
+        if isinstance(config, StreamConfig):
+            chosen = operations.stream_config(config, fields)
+        else:
+            chosen = operations.changed_config(self.call(operations.stream_info(config)).config, fields)
+        self.call(operations.update_stream(chosen))
+        return Stream(self, chosen.name)
+
+    def delete_stream(self, name: str) -> None:
+        """Remove a stream and all its messages. Raises StreamNotFound."""
+        self.call(operations.delete_stream(name))
+
+    def stream(self, name: str) -> Stream:
+        """A handle; whether the stream exists shows at the first call."""
+        return Stream(self, name)
+
+    def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
+        """All streams, by name; ``subject``: only those that capture something that it matches."""
+        return self.call(operations.list_streams(subject))
+
+    # -- publishing
+
+    @overload
+    def publish(
+        self,
+        subject: str,
+        payload: Payload = ...,
+        *,
+        ack: Literal[True] = ...,
+        **options: Unpack[PublishOptions],
+    ) -> PubAck: ...
+    @overload
+    def publish(
+        self, subject: str, payload: Payload = ..., *, ack: bool, **options: Unpack[PublishOptions]
+    ) -> PubAck | None: ...
+    def publish(
+        self,
+        subject: str,
+        payload: Payload = b"",
+        *,
+        headers: HeaderInput | None = None,
+        msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_sequence: int | None = None,
+        expected_last_subject_sequence: int | None = None,
+        expected_last_subject_sequence_subject: str | None = None,
+        expected_last_msg_id: str | None = None,
+        ttl: timedelta | float | str | None = None,
+        timeout: float | None = None,
+        ack: bool = True,
+    ) -> PubAck | None:
+        """Publish one message and wait for its ack: decided and durable.
+
+        ``ack=False`` returns once it is handed over, and nobody is told what became of it. Raises the refusal,
+        NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError for a subject that is none.
+        """
+        given = message_headers(
+            headers,
+            expected_stream,
+            expected_last_sequence,
+            expected_last_subject_sequence,
+            expected_last_subject_sequence_subject,
+            expected_last_msg_id,
+            ttl,
+        )
+        data = payload_bytes(payload)
+        limit = self._connection.timeout if timeout is None else timeout
+        if not ack:
+            lane = self._connection.routes.get(subject) or self._connection.route(subject, limit)
+            self._connection.packer.add_now(lane, subject, data, msg_id or "", given, silent=True)
+            return None
+        return steps.run(
+            session.publish(self._connection, self._hand_over, subject, data, msg_id or "", given, limit)
+        )
+
+    def _hand_over(
+        self,
+        lane: Lane,
+        subject: str,
+        payload: bytes,
+        msg_id: str,
+        headers: HeaderList | None,
+        timeout: float,
+    ) -> PublishFuture:
+        return self._connection.packer.add_now(lane, subject, payload, msg_id, headers, patience=timeout)
+
+    def publish_soon(
+        self,
+        subject: str,
+        payload: Payload = b"",
+        *,
+        headers: HeaderInput | None = None,
+        msg_id: str | None = None,
+        expected_stream: str | None = None,
+        expected_last_sequence: int | None = None,
+        expected_last_subject_sequence: int | None = None,
+        expected_last_subject_sequence_subject: str | None = None,
+        expected_last_msg_id: str | None = None,
+        ttl: timedelta | float | str | None = None,
+    ) -> PublishFuture:
+        """Publish without waiting; the future has the ack. Waits only while ``max_in_flight`` are unanswered."""
+        lane = self._connection.routes.get(subject) or self._connection.route(
+            subject, self._connection.timeout
+        )
+        given = None
+        if (
+            headers is not None
+            or expected_last_subject_sequence is not None
+            or expected_last_sequence is not None
+            or expected_stream is not None
+            or expected_last_subject_sequence_subject is not None
+            or expected_last_msg_id is not None
+            or ttl is not None
+        ):
+            given = message_headers(
+                headers,
+                expected_stream,
+                expected_last_sequence,
+                expected_last_subject_sequence,
+                expected_last_subject_sequence_subject,
+                expected_last_msg_id,
+                ttl,
+            )
+        if type(payload) is not bytes:
+            payload = payload_bytes(payload)
+        return self._connection.packer.add(lane, subject, payload, msg_id or "", given)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything that was published has its outcome. Raises RequestTimeout."""
+        limit = self._connection.timeout if timeout is None else timeout
+        if not self._connection.flush(limit):
+            raise RequestTimeout(
+                f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
+            )
+
+    # -- requests
+
+    def request(
+        self,
+        name: str,
+        body: bytes | str = b"",
+        headers: HeaderInput | None = None,
+        timeout: float | None = None,
+    ) -> list[Reply]:
+        """A raw request: a call of the API by name (``STREAM.INFO.ORDERS``), or a publish that asks for its ack.
+
+        Refusals are in the replies, not raised. Nobody answers: one reply with status 503. Raises RequestTimeout.
+        """
+        limit = self._connection.timeout if timeout is None else timeout
+        return steps.run(session.request(self._connection, self._hand_over, name, body, headers, limit))
+
+    def call(self, what: Call[T], timeout: float | None = None) -> T:
+        """Run one typed operation of :mod:`railgun.client.operations`."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return steps.run(session.call(self._connection, what, limit))

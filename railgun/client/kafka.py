@@ -1,0 +1,288 @@
+"""The Kafka transport: an idempotent producer for commands, readers for the registry, the answers and the logs.
+
+Opening it fails within seconds, in words: no broker, wrong credentials, no permission, no cluster of that prefix.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from railgun.client.kafka_log import LogReader
+from railgun.client.kafka_readers import RegistryReader, ReplyReader, Tee
+from railgun.client.kafka_trouble import Troubles, in_words, librdkafka
+from railgun.client.transport import Delivered, Receiver, Topology
+from railgun.client.watch import START_A_WORKER
+from railgun.errors import ConnectionLost, MessageTooLarge, NoWorker, RailgunError, RequestTimeout
+from railgun.kafka.settings import KafkaSettings
+from railgun.model import headers as h
+from railgun.model.messages import StoredMessage
+from railgun.model.names import Names
+from railgun.model.wire import Located
+
+logger = logging.getLogger(__name__)
+
+_UNREACHABLE_AFTER = 2.0  # seconds of silence of every broker before it is said, while connecting
+_ASK = 2.0  # seconds for a question to the cluster that is not the user's own
+
+
+class KafkaTransport:
+    """Carries commands through the topics of one prefix."""
+
+    def __init__(self, settings: KafkaSettings, names: Names) -> None:
+        self._settings = settings
+        self._names = names
+        self._troubles = Troubles(settings.bootstrap)
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._client = ""
+        self._topology = Topology(1)
+        self._producer: Producer | None = None
+        self._poller: threading.Thread | None = None
+        self._admin: AdminClient | None = None
+        self._asker: Consumer | None = None
+        self._receiver: Receiver | None = None
+        self._registry: RegistryReader | None = None
+        self._replies: ReplyReader | None = None
+        self._log: LogReader | None = None
+        self._listening: set[int] = set()
+
+    # -- opening
+
+    def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
+        self._client = client
+        tee = Tee(receiver)
+        self._receiver = tee
+        deadline = time.monotonic() + timeout
+        callback: dict[str, Any] = {"error_cb": self._troubles.told}
+        # 30 s: a command outlives the restart of a broker; its caller has long been told that the outcome is open.
+        producer = self._settings.producer(linger_ms=0, message_timeout_ms=30_000)
+        self._producer = Producer({**producer, **callback}, logger=librdkafka)
+        self._poller = threading.Thread(target=self._poll, name="railgun-producer", daemon=True)
+        self._poller.start()
+        self._admin = AdminClient({**self._settings.admin(), **callback}, logger=librdkafka)
+        # It reads nothing and never joins the workers' group: it is asked for that group's offsets, and for the ends of
+        # topics, open transactions included.
+        asker = {**self._settings.consumer(group_id=self._names.group), "isolation.level": "read_uncommitted"}
+        self._asker = Consumer({**asker, **callback}, logger=librdkafka)
+        self._require_cluster(deadline)
+        self._registry = RegistryReader(self._settings, self._names.registry, tee, self._troubles)
+        self._registry.start()
+        if not self.sync_registry(max(deadline - time.monotonic(), 1.0)):
+            raise ConnectionLost(f"the topic {self._names.registry} could not be read to its end in time")
+        if tee.view.topology is None:
+            raise NoWorker(self._nobody())
+        self._topology = tee.view.topology
+        return self._topology
+
+    def _require_cluster(self, deadline: float) -> None:
+        """Return once the broker answers and has the registry. Raises what is wrong, in words."""
+        assert self._admin is not None
+        topic = self._names.registry
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                found = self._admin.list_topics(topic, timeout=max(min(left, 0.5), 0.1)).topics[topic]
+            except KafkaException as error:
+                reason = self._troubles.lasting(_UNREACHABLE_AFTER)
+                if reason is None and left <= 0:
+                    reason = self._troubles.now() or in_words(
+                        error, f"connecting to {self._settings.bootstrap}"
+                    )
+                if reason is not None:
+                    raise reason from error
+                continue
+            if found.error is None:
+                self._troubles.worked()
+                return
+            if found.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                raise NoWorker(self._nobody())
+            if left <= 0 or not found.error.retriable():
+                raise in_words(found.error, f"looking up the topic {topic}")
+
+    def _nobody(self) -> str:
+        return (
+            f"no worker has set up the prefix {self._names.prefix!r} at {self._settings.bootstrap} yet, "
+            f"nothing was sent: {START_A_WORKER}"
+        )
+
+    def _poll(self) -> None:
+        assert self._producer is not None
+        assert self._receiver is not None
+        try:
+            while not self._stopped.is_set():
+                self._producer.poll(0.2)
+        except KafkaException as error:  # fatal: the producer is of no more use
+            self._receiver.failed(in_words(error, "sending commands"))
+        except Exception as error:
+            logger.exception("the producer's thread ended")
+            self._receiver.failed(RailgunError(f"the producer's thread ended: {error!r}"))
+
+    # -- listening
+
+    def listen(self, shard: int, timeout: float) -> None:
+        with self._lock:
+            if shard in self._listening:
+                return
+            if self._replies is None:
+                assert self._receiver is not None
+                self._replies = ReplyReader(
+                    self._settings, self._names.replies, self._client, self._receiver, self._troubles
+                )
+                self._replies.start()
+            factor = self._topology.reply_factor
+            partition = shard * factor + zlib.crc32(self._client.encode("ascii")) % factor
+            self._replies.follow(partition, self._end_of(self._names.replies, partition, timeout))
+            self._listening.add(shard)
+
+    def _end_of(self, topic: str, partition: int, timeout: float) -> int:
+        """The offset behind the last record, committed or not."""
+        deadline = time.monotonic() + timeout
+        while True:
+            left = max(deadline - time.monotonic(), 0.1)
+            try:
+                return self._ask_end(TopicPartition(topic, partition), left)
+            except KafkaException as error:
+                reason = in_words(error, f"asking for the end of {topic}")
+                if time.monotonic() >= deadline or not isinstance(reason, ConnectionLost):
+                    raise self._troubles.now() or reason from error
+                self._refresh(topic, left)
+
+    def _ask_end(self, place: TopicPartition, timeout: float) -> int:
+        # Not AdminClient.list_offsets: when a broker goes away it ends the whole process (librdkafka issue 4605).
+        assert self._asker is not None
+        bounds = self._asker.get_watermark_offsets(place, timeout=timeout)
+        if bounds is None:
+            raise RequestTimeout(f"Kafka did not tell the end of {place.topic} within {timeout:g} s")
+        return int(bounds[1])
+
+    def _refresh(self, topic: str, timeout: float) -> None:
+        """Ask for the topic anew: librdkafka remembers for long that a topic was missing when it was last asked for."""
+        assert self._asker is not None
+        try:
+            self._asker.list_topics(topic, timeout=min(timeout, _ASK))
+        except KafkaException as error:
+            logger.info("the topic %s cannot be looked up: %s", topic, error.args[0].str())
+        self._stopped.wait(0.05)
+
+    def sync_registry(self, timeout: float) -> bool:
+        assert self._registry is not None
+        begun = time.monotonic()
+        end = self._end_of(self._names.registry, 0, timeout)
+        left = timeout - (time.monotonic() - begun)
+        return self._registry.wait_for(
+            end, max(left, 0.05), lambda: self._troubles.lasting(_UNREACHABLE_AFTER)
+        )
+
+    def read_log(self, places: Sequence[Located], timeout: float) -> list[StoredMessage | None]:
+        with self._lock:
+            if self._log is None:
+                self._log = LogReader(self._settings, self._troubles, self._end_of)
+        return self._log.read(places, timeout)
+
+    # -- sending
+
+    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+        assert self._producer is not None
+        report = _delivery_report(delivered, self._troubles)
+        while True:
+            try:
+                self._producer.produce(
+                    self._names.commands,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=report,
+                    headers=[(h.COMMAND_KIND, kind)],
+                )
+                return
+            except BufferError:  # the local queue is full: give it time to drain
+                if self._stopped.is_set():
+                    raise ConnectionLost(
+                        "the transport was closed before the command could be sent"
+                    ) from None
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                raise in_words(error, "sending a command") from error
+
+    def flush(self, timeout: float) -> bool:
+        return self._producer is None or self._producer.flush(timeout) == 0
+
+    # -- who is alive
+
+    def workers(self) -> int | None:
+        if self._admin is None or not self._reachable():
+            return None
+        group = self._names.group
+        try:
+            # Not describe_consumer_groups: see _ask_end. This one is deprecated, but does not end the process.
+            found: list[Any] = list(self._admin.list_groups(group, timeout=_ASK))
+        except ImportError:
+            return None  # how confluent-kafka fails where a program turns deprecation warnings into errors
+        except KafkaException as error:
+            logger.info("the group %s cannot be described: %s", group, error.args[0].str())
+            return None
+        members = [len(one.members) for one in found if one.id == group and one.error is None]
+        if members:
+            return sum(members)
+        return 0 if self._may_describe() else None
+
+    def _may_describe(self) -> bool:
+        """Whether a group that is not in the list is really missing: it is also left out for who may not see it."""
+        assert self._asker is not None
+        try:
+            self._asker.committed([TopicPartition(self._names.commands, 0)], timeout=_ASK)
+        except KafkaException as error:
+            logger.info("the group %s cannot be described: %s", self._names.group, error.args[0].str())
+            return False
+        return True
+
+    def _reachable(self) -> bool:
+        """Whether the broker answers; after trouble it is asked, because nobody tells when trouble is over."""
+        if self._troubles.now() is None:
+            return True
+        assert self._asker is not None
+        try:
+            self._asker.list_topics(self._names.registry, timeout=1.0)
+        except KafkaException:
+            return False
+        self._troubles.worked()
+        return True
+
+    def trouble(self) -> RailgunError | None:
+        return self._troubles.now()
+
+    def close(self) -> None:
+        self._stopped.set()
+        for reader in (self._registry, self._replies):
+            if reader is not None:
+                reader.stop(5.0)
+        if self._log is not None:
+            self._log.close()
+        if self._asker is not None:
+            self._asker.close()
+        if self._poller is not None and self._poller is not threading.current_thread():
+            self._poller.join(5.0)
+
+
+def _delivery_report(
+    delivered: Delivered, troubles: Troubles
+) -> Callable[[KafkaError | None, Message], None]:
+    def report(error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            troubles.worked()
+            delivered(None)
+            return
+        reason = in_words(error, "storing the command")
+        if not isinstance(reason, MessageTooLarge) and error.code() == KafkaError._MSG_TIMED_OUT:
+            reason = troubles.now() or ConnectionLost("no broker took the command in time: it is not stored")
+        delivered(reason)
+
+    return report

@@ -1,0 +1,46 @@
+"""From an address to a connection: which transport, which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from railgun.client.connection import Connection
+from railgun.client.transport import Transport
+from railgun.errors import ConfigError
+from railgun.model.names import DEFAULT_PREFIX, Names
+
+DEFAULT_ADDRESS = "localhost:9092"
+DEFAULT_TIMEOUT = 5.0
+DEFAULT_MAX_IN_FLIGHT = 32_768  # some 0.2 s of full speed: enough to keep every stage of the path busy
+MEMORY = "memory://"
+
+
+def open_connection(
+    address: str, *, prefix: str, timeout: float, kafka: Mapping[str, Any] | None, max_in_flight: int
+) -> Connection:
+    """Connect. Raises ConfigError, ConnectionLost, NotAuthorized, NoWorker within the timeout or soon after."""
+    try:
+        names = Names(prefix)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    transport: Transport
+    if address.startswith(MEMORY):
+        from railgun.client.memory import MemoryTransport, cluster_at
+
+        transport = MemoryTransport(cluster_at(address.removeprefix(MEMORY), names))
+    elif "://" in address:
+        raise ConfigError(f"{address!r} is no address: give host:port of a Kafka broker, or memory://")
+    else:
+        from railgun.client.kafka import KafkaTransport
+        from railgun.kafka.settings import KafkaSettings
+
+        transport = KafkaTransport(KafkaSettings(address, dict(kafka or {})), names)
+    try:
+        return Connection(transport, timeout=timeout, max_in_flight=max_in_flight, label=address)
+    except BaseException:
+        transport.close()
+        raise
+
+
+__all__ = ["DEFAULT_ADDRESS", "DEFAULT_MAX_IN_FLIGHT", "DEFAULT_PREFIX", "DEFAULT_TIMEOUT", "open_connection"]

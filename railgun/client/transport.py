@@ -1,0 +1,76 @@
+"""The seam between the facade and what carries its bytes.
+
+A transport knows records, partitions and positions; it knows nothing of publishes, answers or refusals. It reports to one
+:class:`Receiver`, from its own threads. A reader of a transport that ends for any reason but ``close`` reports ``failed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from railgun.errors import RailgunError
+from railgun.model.headers import Headers
+from railgun.model.messages import StoredMessage
+from railgun.model.wire import Located
+
+PACK = b"pack"  # values of the header Railgun-Kind
+REQUEST = b"request"
+
+Delivered = Callable[[RailgunError | None], None]  # None: the broker has it
+
+
+class Topology(NamedTuple):
+    """What the cluster fixed at its first start."""
+
+    partitions: int
+    reply_factor: int = 1
+
+
+class Receiver(Protocol):
+    """Who a transport reports to."""
+
+    def replies(self, batches: Sequence[bytes]) -> None:
+        """Answers for this client: Avro ReplyBatch each, in the order of their shard."""
+
+    def registry(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Records of the registry in order; a value of None removes the key."""
+
+    def failed(self, error: RailgunError) -> None:
+        """The transport cannot go on: nothing that waits will be answered."""
+
+
+class Transport(Protocol):
+    """Carries commands there and answers back. All methods are thread-safe and may block, but for ``send``."""
+
+    def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
+        """Connect and read the registry to its end. Raises ConnectionLost, NotAuthorized, NoWorker, RequestTimeout."""
+
+    def listen(self, shard: int, timeout: float) -> None:
+        """Fix the position in the answers of a shard; what it answers to later commands is delivered. Idempotent."""
+
+    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+        """Hand one command over; records of one partition keep their order. ``delivered`` is called once, later or at once."""
+
+    def sync_registry(self, timeout: float) -> bool:
+        """Read the registry up to where it ends now; False if that was not possible in time."""
+
+    def read_log(self, places: Sequence[Located], timeout: float) -> list[StoredMessage | None]:
+        """The messages at these places; None for one that was removed meanwhile. Raises RequestTimeout."""
+
+    def workers(self) -> int | None:
+        """How many workers are alive; None if that cannot be told."""
+
+    def trouble(self) -> RailgunError | None:
+        """What keeps the broker from answering just now, if anything does."""
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until the broker has all that was sent; False if it has not in time."""
+
+    def close(self) -> None:
+        """End all threads and connections."""
+
+
+def message_headers(headers: Headers, own: Sequence[str]) -> list[tuple[str, bytes]]:
+    """The user's headers of a stored record: all but railgun's own."""
+    return [(name, value) for name, value in headers if name not in own]
