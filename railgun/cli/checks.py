@@ -1,0 +1,216 @@
+"""The checks of ``railgun doctor``, from the machine to the shards. Each is bounded in time and changes nothing.
+
+A check that makes later ones pointless (no broker, no topics) ends the examination.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+
+from railgun.cli.findings import Finding, note, ok, wrong
+from railgun.cli.options import Cluster
+from railgun.cli.topic_checks import check_copies, check_permissions, check_topics, look, may
+from railgun.cli.transactions import hung_transactions, records_in
+from railgun.client.kafka_trouble import Troubles, in_words, librdkafka
+from railgun.client.operations import ping
+from railgun.errors import NotAuthorized, RailgunError
+from railgun.kafka.cluster import CLUSTER_KEY, Protected, read_registry
+from railgun.kafka.embedded.java import find_java, java_version
+from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.topics import cell_topics
+from railgun.model.names import Names
+from railgun.model.wire import WireError, decode
+
+_STREAM_KEY: Final = b"stream/"
+_START: Final = "railgun worker --config railgun.toml"
+_ASK: Final = 10.0
+
+
+def examine(cluster: Cluster) -> Iterator[Finding]:
+    """All checks in order."""
+    yield check_java()
+    if cluster.in_memory:
+        yield ok("broker", f"{cluster.address} lives in this process and needs none")
+        return
+    settings, names = cluster.settings(), cluster.names
+    troubles = Troubles(settings.bootstrap)
+    callback: dict[str, Any] = {"error_cb": troubles.told}
+    admin = AdminClient({**settings.admin(), **callback}, logger=librdkafka)
+    broker = check_broker(admin, settings.bootstrap, troubles, cluster.timeout)
+    yield broker
+    if broker.verdict == "wrong":
+        return
+    try:
+        yield from _examine_cell(cluster, admin, settings, names)
+    except (RailgunError, KafkaException) as error:
+        reason = error if isinstance(error, RailgunError) else in_words(error, "examining the cluster")
+        yield wrong("doctor", f"could not go on: {reason}", "mend this first, then run railgun doctor again")
+
+
+def _examine_cell(
+    cluster: Cluster, admin: AdminClient, settings: KafkaSettings, names: Names
+) -> Iterator[Finding]:
+    registry = Registry()
+    seen = look(admin, [names.registry])
+    refused = list(check_permissions(seen, {names.registry: AclOperation.READ}))
+    if refused:
+        yield from refused
+        return
+    if names.registry in seen.found:
+        read_registry(settings, names, registry.visit)
+    if registry.cluster is None:
+        yield wrong(
+            "topics",
+            f"nothing is set up under the prefix {names.prefix!r}",
+            f"railgun init --server {settings.bootstrap} --prefix {names.prefix}, or start a worker: {_START}",
+        )
+        return
+    plans = cell_topics(names, registry.cluster.partitions, registry.cluster.reply_factor)
+    logs = {names.log(stream): stream for stream in registry.streams}
+    seen = look(admin, [*(plan.name for plan in plans), *logs])
+    yield from check_topics(seen, {plan.name: plan.partitions for plan in plans}, logs)
+    wanted = {names.commands: AclOperation.WRITE, names.replies: AclOperation.READ}
+    refused = list(check_permissions(seen, {**wanted, **dict.fromkeys(logs, AclOperation.READ)}))
+    yield from refused or [ok("permissions", "this user may do what a client does")]
+    yield check_copies(seen.found)
+    workers = check_workers(admin, names, registry.cluster.partitions)
+    yield workers
+    if workers.verdict != "wrong":
+        yield check_shards(cluster, registry)
+    readable = {name: len(one.partitions) for name, one in seen.found.items() if may(one, AclOperation.READ)}
+    yield from hung_transactions(admin, settings, readable)
+    if names.rejected in readable:
+        yield from _check_rejected(admin, names.rejected, readable[names.rejected])
+
+
+class Registry:
+    """What the registry holds that the checks need."""
+
+    def __init__(self) -> None:
+        self.cluster: Protected | None = None
+        self.streams: dict[str, int] = {}  # active streams and their partitions
+        self.nodes: dict[int, str] = {}  # shard -> the node that last announced itself as its owner
+
+    def visit(self, key: bytes, value: bytes | None) -> None:
+        try:
+            if key == CLUSTER_KEY and value is not None:
+                self.cluster = self.cluster or Protected.decode(value)
+            elif key.startswith(_STREAM_KEY):
+                name = key[len(_STREAM_KEY) :].decode()
+                record = None if value is None else decode("registry_stream", value)
+                self.streams.pop(name, None)
+                if record is not None and record["state"] == "active":
+                    self.streams[name] = record["partition"]
+            elif key.startswith(b"epoch/") and value is not None:
+                self.nodes[int(key[len(b"epoch/") :])] = str(json.loads(value).get("node", "?"))
+        except (WireError, ValueError):
+            return  # a record that cannot be read is the workers' business
+
+
+def check_java() -> Finding:
+    """Java is needed by the local broker only."""
+    try:
+        java = find_java()
+    except RailgunError as error:
+        return note(
+            "java", str(error), "only `railgun up` needs a Java: pip install 'railgun[embedded]' brings one"
+        )
+    return ok("java", f"{java} is version {java_version(java)} (for the local broker)")
+
+
+def check_broker(admin: AdminClient, bootstrap: str, troubles: Troubles, timeout: float) -> Finding:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            found = admin.list_topics(timeout=0.5)
+        except KafkaException as error:
+            admin.poll(0)  # lets the callback tell what it knows
+            reason = troubles.lasting(1.0)
+            if reason is None and time.monotonic() > deadline:
+                reason = troubles.now() or in_words(error, f"connecting to {bootstrap}")
+            if reason is None:
+                continue
+            if isinstance(reason, NotAuthorized):
+                return wrong(
+                    "broker",
+                    str(reason),
+                    "check user, password and mechanism given with --kafka or --kafka-config",
+                )
+            return wrong(
+                "broker", str(reason), "check --server and the network, or start a local one: railgun up"
+            )
+        return ok(
+            "broker", f"{bootstrap} answers: cluster {found.cluster_id}, {len(found.brokers)} broker(s)"
+        )
+
+
+def check_workers(admin: AdminClient, names: Names, partitions: int) -> Finding:
+    """Who is in the group, and whether every partition has an owner."""
+    try:
+        group = admin.describe_consumer_groups([names.group], request_timeout=_ASK)[names.group].result(
+            _ASK + 2
+        )
+    except KafkaException as error:
+        reason = in_words(error, f"asking for the group {names.group}")
+        if isinstance(reason, NotAuthorized):
+            return note("workers", str(reason), "grant DESCRIBE on the group: railgun init --print-acls")
+        return wrong("workers", f"no worker runs: {reason}", f"start one: {_START}")
+    members = group.members
+    if not members:
+        return wrong("workers", f"no worker runs in the group {names.group}", f"start one: {_START}")
+    owned = {
+        place.partition
+        for member in members
+        for place in (member.assignment.topic_partitions if member.assignment else ())
+        if place.topic == names.commands
+    }
+    hosts = ", ".join(sorted({member.host for member in members}))
+    if len(owned) < partitions:
+        text = f"{len(members)} worker(s) at {hosts}, but {partitions - len(owned)} of {partitions} partitions have no owner"
+        return wrong("workers", text, "wait for the rebalance to end; then look at the workers' logs")
+    return ok("workers", f"{len(members)} worker(s) at {hosts} own all {partitions} partitions")
+
+
+def check_shards(cluster: Cluster, registry: Registry) -> Finding:
+    """Whether each shard answers: an owner that restores, hangs or waits for a broker does not."""
+    patience = max(cluster.timeout, 2.0)
+
+    def answers(shard: int) -> str:
+        try:
+            rg.call(ping(shard), timeout=patience)
+        except RailgunError as error:
+            return str(error)
+        return ""
+
+    with cluster.connect() as rg:
+        count = rg.connection.topology.partitions
+        with ThreadPoolExecutor(max_workers=min(count, 16)) as pool:
+            silent = {shard: reason for shard, reason in enumerate(pool.map(answers, range(count))) if reason}
+    if not silent:
+        return ok("shards", f"all {count} answer")
+    listed = ", ".join(
+        f"{shard} (last owner {registry.nodes.get(shard, 'unknown')})" for shard in list(silent)[:4]
+    )
+    return wrong(
+        "shards",
+        f"{len(silent)} of {count} do not answer within {patience:g} s: {listed}",
+        "a shard that restores its tables answers later; else look at its worker's log, then restart that worker",
+    )
+
+
+def _check_rejected(admin: AdminClient, topic: str, partitions: int) -> Iterator[Finding]:
+    count = records_in(admin, topic, partitions)
+    if count:
+        yield note(
+            "rejected",
+            f"{topic} holds about {count:,} commands that could not be read or applied",
+            "read them with any Kafka consumer: the header Railgun-Reason says why",
+        )

@@ -1,0 +1,176 @@
+"""The flags of ``railgun stream add`` and ``edit``, and what they say about a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import typer
+from pydantic import ValidationError
+
+from railgun.cli import units
+from railgun.errors import ConfigError
+from railgun.model.config import StreamConfig
+
+T = TypeVar("T")
+
+
+def _parser(parse: Callable[[str], T]) -> Callable[[Any], T]:
+    """A parser as Typer wants it: what cannot be read is a misuse of the option, told by its name."""
+
+    def parsed(text: Any) -> T:
+        try:
+            return parse(str(text))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parsed
+
+
+def _duration(text: str) -> timedelta:
+    return units.duration(text)
+
+
+def _size(text: str) -> int:
+    return units.size(text)
+
+
+DURATION: Final = _parser(_duration)
+SIZE: Final = _parser(_size)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What was said about the stream; None: nothing."""
+
+    subjects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subjects", help="Subjects that the stream captures, `ORDERS.*`; repeatable, or with commas."
+        ),
+    ] = None
+    description: Annotated[str | None, typer.Option(help="What the stream is for.")] = None
+    dupe_window: Annotated[
+        timedelta | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="How long message ids are remembered (2m)."),
+    ] = None
+    max_msgs: Annotated[int | None, typer.Option(help="How many messages are kept; -1: no limit.")] = None
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(parser=SIZE, metavar="SIZE", help="How many bytes are kept (64MB); -1: no limit."),
+    ] = None
+    max_age: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=DURATION, metavar="DURATION", help="How long messages are kept (7d); 0: no limit."
+        ),
+    ] = None
+    max_msgs_per_subject: Annotated[
+        int | None, typer.Option(help="How many messages of each subject are kept.")
+    ] = None
+    max_msg_size: Annotated[
+        int | None, typer.Option(parser=SIZE, metavar="SIZE", help="How large a message may be.")
+    ] = None
+    max_consumers: Annotated[int | None, typer.Option(help="How many consumers the stream may have.")] = None
+    discard: Annotated[
+        Literal["old", "new"] | None, typer.Option(help="At a limit: drop the old, or refuse the new.")
+    ] = None
+    discard_per_subject: Annotated[
+        bool | None,
+        typer.Option("--discard-per-subject", help="Refuse the new for each subject, too."),
+    ] = None
+    retention: Annotated[
+        Literal["limits", "interest", "workqueue"] | None, typer.Option(help="What removes messages.")
+    ] = None
+    storage: Annotated[Literal["file", "memory"] | None, typer.Option(help="Where messages are kept.")] = None
+    replicas: Annotated[int | None, typer.Option(help="How many copies the brokers keep.")] = None
+    ack: Annotated[bool | None, typer.Option("--ack/--no-ack", help="Whether publishers are answered.")] = (
+        None
+    )
+    allow_direct: Annotated[
+        bool | None,
+        typer.Option("--allow-direct/--no-allow-direct", help="Keep bodies ready for direct gets."),
+    ] = None
+    allow_rollup: Annotated[
+        bool | None, typer.Option("--allow-rollup/--no-allow-rollup", help="Allow the header Nats-Rollup.")
+    ] = None
+    allow_msg_ttl: Annotated[
+        bool | None, typer.Option("--allow-msg-ttl", help="Allow the header Nats-TTL.")
+    ] = None
+    subject_delete_marker_ttl: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=DURATION, metavar="DURATION", help="How long a marker of a removed subject stays."
+        ),
+    ] = None
+    deny_delete: Annotated[
+        bool | None, typer.Option("--deny-delete", help="Forbid removing single messages.")
+    ] = None
+    deny_purge: Annotated[bool | None, typer.Option("--deny-purge", help="Forbid purges.")] = None
+    sealed: Annotated[bool | None, typer.Option("--sealed", help="Close the stream for good (edit).")] = None
+    first_seq: Annotated[int | None, typer.Option(help="The sequence of the first message (add).")] = None
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A note on the stream; repeatable.")
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A JSON configuration as the API has it; other flags go above it."),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields of a StreamConfig that were given; the file's first, then the flags'. Raises ConfigError."""
+        result = {} if self.config is None else _read(self.config)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and field.name not in _SPECIAL:
+                result[_FIELD_OF.get(field.name, field.name)] = value
+        if self.subjects is not None:
+            result["subjects"] = [
+                one.strip() for text in self.subjects for one in text.split(",") if one.strip()
+            ]
+        if self.ack is not None:
+            result["no_ack"] = not self.ack
+        if self.metadata is not None:
+            result["metadata"] = dict(_pair(text) for text in self.metadata)
+        return result
+
+
+_SPECIAL: Final = ("subjects", "ack", "metadata", "config")
+_FIELD_OF: Final = {
+    "dupe_window": "duplicate_window",
+    "discard_per_subject": "discard_new_per_subject",
+    "replicas": "num_replicas",
+    "allow_rollup": "allow_rollup_hdrs",
+}
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ConfigError(f"--metadata {text!r} is not KEY=VALUE")
+    return name, value
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The fields of a configuration file, with durations as they are on the command line's side."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the file {file} cannot be read as JSON: {error}") from error
+    if isinstance(found, dict) and isinstance(found.get("config"), dict):
+        found = found["config"]  # what `stream info --json` prints
+    if not isinstance(found, dict):
+        raise ConfigError(f"the file {file} does not hold a JSON object")
+    try:
+        read = StreamConfig.from_api(found)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise ConfigError(
+            f"the file {file} is not a stream configuration: {where}: {fault['msg']}"
+        ) from error
+    return {name: getattr(read, name) for name in read.model_fields_set}

@@ -1,0 +1,65 @@
+"""The ``railgun`` command. Each noun is a module of this package; this one only brings them together."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from railgun.cli import doctor, init, publish, stream, tour, up, worker
+from railgun.errors import RailgunError
+
+app = typer.Typer(
+    name="railgun",
+    help="Streams with subjects, acknowledgement and de-duplication on ordinary Kafka topics.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # `run` turns our errors into one line; anything else is a defect to be seen whole
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("up")(up.up)
+app.command("worker")(worker.worker)
+app.add_typer(stream.app, name="stream")
+for short in ("str", "s"):  # habits of those who come from the `nats` command
+    app.add_typer(stream.app, name=short, hidden=True)
+app.command("pub")(publish.pub)
+app.command("req")(publish.req)
+app.command("doctor")(doctor.doctor)
+app.command("init")(init.init)
+app.command("tour")(tour.tour)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"railgun {version('railgun')}")
+        except PackageNotFoundError:
+            typer.echo("railgun (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+def run() -> None:
+    """The console script: an error of ours is one line on stderr and exit code 1; Ctrl-C is 130, without a trace."""
+    try:
+        app()
+    except RailgunError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,19 @@
+"""One worker for all examples that run on Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.conftest import Cell
+
+
+@pytest.fixture(scope="module")
+def cell(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
+    made = Cell(kafka_bootstrap, tmp_path_factory.mktemp("docs"))
+    try:
+        made.ready_worker()
+        yield made
+    finally:
+        made.close()
