@@ -1,0 +1,60 @@
+"""railgun's facade with the few verbs that rows need; the same verbs as :class:`~tests.benchmarks.nats_server.NatsClient`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import railgun
+from tests.benchmarks.nats_server import in_waves
+from tests.benchmarks.scale import AT_ONCE
+
+_FLUSH_SECONDS = 300.0
+
+
+class RailgunClient:
+    """One connection: publishes through the sync facade, many gets at once through the async one."""
+
+    def __init__(self, connection: railgun.Railgun) -> None:
+        self.sync = connection
+        self._async = railgun.AsyncRailgun(connection.connection)
+        self._runner = asyncio.Runner()
+
+    def close(self) -> None:
+        self._runner.close()
+        self.sync.close()
+
+    def create_stream(self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0) -> None:
+        self.sync.create_stream(name, subjects=list(subjects), duplicate_window=duplicate_window)
+
+    def publish_all(self, subjects: Sequence[str], payload: bytes, ids: Sequence[str] | None = None) -> None:
+        """Pipelined; returns when every ack was received and looked at."""
+        send = self.sync.publish_soon
+        if ids is None:
+            futures = [send(subject, payload) for subject in subjects]
+        else:
+            futures = [
+                send(subject, payload, msg_id=msg_id) for subject, msg_id in zip(subjects, ids, strict=True)
+            ]
+        self.sync.flush(_FLUSH_SECONDS)
+        for future in futures:
+            future.result()
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        self.sync.publish(subject, payload)
+
+    def publish_one_by_one(self, subject: str, payload: bytes, count: int) -> list[float]:
+        """Seconds of each publish."""
+        taken = []
+        for _ in range(count):
+            begin = time.perf_counter()
+            self.sync.publish(subject, payload)
+            taken.append(time.perf_counter() - begin)
+        return taken
+
+    def get(self, stream: str, sequences: Sequence[int], *, at_once: int = AT_ONCE) -> None:
+        self._runner.run(in_waves(self._async.stream(stream).get, sequences, at_once))
+
+    def get_last(self, stream: str, subjects: Sequence[str], *, at_once: int = AT_ONCE) -> None:
+        self._runner.run(in_waves(self._async.stream(stream).get_last, subjects, at_once))

@@ -1,0 +1,29 @@
+"""The rows of the table, in the order in which they are measured."""
+
+from __future__ import annotations
+
+from tests.benchmarks.contest import Row
+from tests.benchmarks.rows.growth import GetGrowth, LastGrowth, PublishGrowth
+from tests.benchmarks.rows.memory import Memory
+from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
+from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne
+from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
+
+ROWS: tuple[Row, ...] = (
+    Pipelined(),
+    PipelinedIds(),
+    PipelinedSubjects(),
+    OneAtATime(),
+    GetAtOnce(),
+    LastAtOnce(),
+    GetOne(),
+    LastOne(),
+    Memory(),  # first on its cluster: nothing but the stock is in the worker's memory
+    PublishGrowth(),
+    GetGrowth(),
+    LastGrowth(),
+    RestoreRate(),
+    Restart(),
+    Takeover(),
+)
+GOALS = {(row.name, peer): goal for row in ROWS for peer, goal in row.goals.items()}

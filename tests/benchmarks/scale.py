@@ -1,0 +1,38 @@
+"""How much work a run does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+PAYLOAD: Final = b"x" * 128
+AT_ONCE: Final = 256  # requests in the air where a row says "at once"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Counts of one run. Every side of a row does the same amount of work in a round."""
+
+    rounds: int
+    pipelined: int  # messages of one round
+    one_by_one: int
+    gets: int
+    few: int  # messages stored in the small stream of a growth row …
+    many: int  # … and in the large one
+    changelog: int  # records of a restore
+    takeovers: int
+
+
+FULL: Final = Scale(
+    rounds=5,
+    pipelined=80_000,
+    one_by_one=200,
+    gets=256,
+    few=1_000,
+    many=1_000_000,
+    changelog=300_000,
+    takeovers=3,
+)
+QUICK: Final = Scale(
+    rounds=2, pipelined=20_000, one_by_one=50, gets=256, few=1_000, many=50_000, changelog=50_000, takeovers=1
+)
