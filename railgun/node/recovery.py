@@ -55,6 +55,7 @@ class Verdict(enum.Enum):
     CULPRIT = "something in the drain cannot be written"
 
 
+_GRAVEST: Final = [Verdict.ENVIRONMENT, Verdict.CULPRIT, Verdict.REBUILD, Verdict.LOST]
 _LOST: Final = frozenset(
     {
         KafkaError._FENCED,
@@ -116,7 +117,6 @@ class Committer(Protocol):
     def commit(self, inputs: Sequence[Input]) -> None: ...
     def refuse(self, culprit: Input, reason: str) -> None: ...
     def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool: ...
-    def usable(self) -> bool: ...
     def rebuild(self) -> None: ...
     def reload(self) -> None: ...
     def still_owner(self) -> bool: ...
@@ -180,18 +180,16 @@ class Recovery:
     def _respond(self, failed: TransactionFailed) -> Verdict:
         """Bring the shard back to where it can try again, and say what the failure was."""
         verdict = verdict_on(failed.error)
+        if verdict is Verdict.CULPRIT and failed.topics:
+            # The transaction only says that records failed; each of them says why.
+            verdict = max((verdict_on(cause) for cause in failed.topics.values()), key=_GRAVEST.index)
         log.warning("%s: a transaction failed (%s): %s", self._shard.name, verdict.value, failed.error.str())
         if failed.topics and self._shard.quarantine_missing(failed.topics):
             verdict = Verdict.ENVIRONMENT
-        elif failed.topics and all(verdict_on(one) is Verdict.ENVIRONMENT for one in failed.topics.values()):
-            verdict = Verdict.ENVIRONMENT  # the error only counts the records that no broker took in time
-        if verdict is Verdict.LOST:
-            if not self._shard.still_owner():
-                raise OwnerLost(failed.error.str())
-            # Nobody else owns it: the broker gave our transaction up (we slept too long), or a late worker fenced us.
-            self._shard.rebuild()
-        else:
-            # Whatever it was: after records that were not delivered, librdkafka's next send_offsets on the same
-            # producer fails or hangs (seen: "requires epoch bump" after a broker restart, and silence ever after).
-            self._shard.rebuild()
+        # Lost, yet nobody else owns it: the broker gave our transaction up, or a late worker fenced us.
+        if verdict is Verdict.LOST and not self._shard.still_owner():
+            raise OwnerLost(failed.error.str())
+        # Whatever it was: after records that were not delivered, librdkafka's next send_offsets on the same producer
+        # fails or hangs (seen: "requires epoch bump" after a broker restart, and silence ever after).
+        self._shard.rebuild()
         return verdict

@@ -215,7 +215,7 @@ class KafkaShard:
             first_offsets = self._transact(drain)
         except TransactionFailed:
             self._abort()
-            core.aborted(drain)
+            core.aborted()
             raise
         core.committed(drain, first_offsets)
         if drain.trims:
@@ -262,10 +262,6 @@ class KafkaShard:
 
     def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool:
         return quarantine_missing(topics, self._context, self._standing, self.inbox.call)
-
-    def usable(self) -> bool:
-        """Whether the producer can take another transaction."""
-        return self._writer is not None
 
     def rebuild(self) -> None:
         """New producer, then the state as the changelog has it: the last transaction may have committed or not."""

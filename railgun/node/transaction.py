@@ -33,7 +33,7 @@ SOURCE: Final = "Railgun-Source"
 
 
 class TransactionFailed(Exception):
-    """The transaction did not commit, as far as we know. ``topics``: logs whose records the brokers did not take."""
+    """The transaction did not commit, as far as we know. ``topics``: where the brokers did not take records, and why."""
 
     def __init__(self, error: KafkaError, topics: dict[str, KafkaError] | None = None) -> None:
         self.error = error
@@ -190,6 +190,8 @@ class DrainWriter:
         def note(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 changelog.append(message.offset() or 0)
+            elif error.code() != KafkaError._PURGE_QUEUE:
+                self._failed[self._names.changelog] = error
 
         last = len(drain.changes)
         for number, (key, value) in enumerate(drain.changes.items(), 1):

@@ -146,7 +146,7 @@ class Shards:
         if abort:
             for append in drain.appends.values():
                 self.logs.setdefault(append.topic, Log()).end += len(append.sequences) + 1
-            core.aborted(drain)
+            core.aborted()
             return drain
         for _ in inputs:
             inbox.popleft()

@@ -176,7 +176,7 @@ def _true_deadline(core: Any) -> int | None:
     """When something expires; the running core may look earlier, never later."""
     due = min((at for state in core._streams if (at := state.next_expiry()) is not None), default=None)
     if due is not None:
-        due -= core._shift
+        due -= core._clock._shift
         assert core.next_deadline() <= due
     return due
 
@@ -404,7 +404,7 @@ def test_one_deadline_a_stream_however_many_drains_there_are() -> None:
         shards.now += MILLI
         shards.publish("A", ["A.x"])
         shards.settle()
-    assert len(core._deadlines) <= 2
+    assert len(core._timers._deadlines) <= 2
     shards.now += 3_600 * SECOND
     shards.settle()
     assert shards.snapshot()["A"]["counts"][0] == 0

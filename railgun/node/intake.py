@@ -1,0 +1,191 @@
+"""The intake of a shard: what a record asks for, who must decide it, and the answer.
+
+Commands for streams that live elsewhere are passed on to their owner. Bytes that are no command raise WireError, which
+the core turns into a record of ``rejected``.
+"""
+
+from __future__ import annotations
+
+import json
+
+from railgun.api import streams as api
+from railgun.api.names import ApiName, Operation, Route, parse
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster import ClusterLimits
+from railgun.model.config import StreamConfig
+from railgun.model.names import Names
+from railgun.model.partitioning import partition_of
+from railgun.model.refusals import Refusal
+from railgun.model.wire import ApiRequest, Forward, Frame, PublishPack, WireError
+from railgun.node.clock import ShardClock
+from railgun.node.drain import PACK, REQUEST, Input
+from railgun.node.ownership import REGISTRAR, OwnedStreams
+from railgun.node.publishing import Publishing, plain_pack, refused_pack
+from railgun.node.registrar import Registrar
+from railgun.node.timers import Timers
+from railgun.node.work import Work
+from railgun.state.table import Overlay
+
+_LARGEST_INCARNATION = 1 << 62
+_CHANGES = (Operation.STREAM_CREATE, Operation.STREAM_UPDATE, Operation.STREAM_DELETE)
+_REMOVALS = (Operation.MSG_DELETE, Operation.STREAM_PURGE)
+
+
+class Intake:
+    """Takes the records of one shard, one at a time."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        names: Names,
+        limits: ClusterLimits,
+        overlay: Overlay,
+        streams: OwnedStreams,
+        registrar: Registrar,
+        publishing: Publishing,
+        timers: Timers,
+        clock: ShardClock,
+    ) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._names = names
+        self._limits = limits
+        self._overlay = overlay
+        self._streams = streams
+        self._registrar = registrar
+        self._publishing = publishing
+        self._timers = timers
+        self._clock = clock
+
+    def receive(self, given: Input, now: int, work: Work) -> None:
+        """Decide one record. Raises WireError for what is no command."""
+        if given.forwarded:
+            self._forward(Forward.decode(given.value or b""), given, now, work)
+        else:
+            self._command(_kind_of(given), given, now, work)
+
+    def refuse(self, culprit: Input, refusal: Refusal, work: Work) -> None:
+        """Answer whoever waits for this record, which could not be applied. Raises WireError if nobody does."""
+        kind, value = _kind_of(culprit), culprit.value or b""
+        if culprit.forwarded:
+            forward = Forward.decode(value)
+            if forward.kind in ("create", "update", "delete"):
+                self._streams.refused(forward)
+                work.answer(forward.client, forward.request, [api.refusal_frame(refusal)])
+                return
+            kind, value = forward.command_kind, forward.command
+        if kind == PACK:
+            pack = PublishPack.decode(value)
+            if pack.client:
+                work.replies(pack.client).packs.append(refused_pack(pack, refusal))
+        elif kind == REQUEST:
+            request = ApiRequest.decode(value)
+            work.answer(request.client, request.request, [api.refusal_frame(refusal)])
+
+    # -- what it is
+
+    def _command(self, kind: str, given: Input, now: int, work: Work) -> None:
+        value = given.value or b""
+        if kind == PACK:
+            pack = PublishPack.decode(value)
+            if not self._passed_on(pack.stream, kind, value, work):
+                self._publishing.pack(pack, self._clock.newest, work)
+        elif kind == REQUEST:
+            self._request(ApiRequest.decode(value), now, work)
+        elif kind == "":
+            pack = plain_pack(given)
+            if not self._passed_on(pack.stream, PACK, pack.encode(), work):
+                self._publishing.plain(pack, given, self._clock.newest, work)
+        else:
+            raise WireError(f"there is no command of the kind {kind!r}")
+
+    def _forward(self, forward: Forward, given: Input, now: int, work: Work) -> None:
+        if forward.kind == "command":
+            self._command(forward.command_kind, given._replace(value=forward.command), now, work)
+            return
+        _check_forward(forward)
+        if forward.kind == "released":
+            for waiting in self._registrar.released(forward):
+                self._request(ApiRequest.decode(waiting), now, work)
+            return
+        work.structural = True
+        if forward.kind == "create":
+            self._publishing.release(self._names.log(forward.stream))  # it gets a new log
+        touched, frame = self._streams.change(forward, self._clock.newest, work.drain)
+        if touched is not None:
+            work.touch(touched)
+        work.answer(forward.client, forward.request, [frame])
+
+    def _passed_on(self, stream: str, kind: str, value: bytes, work: Work) -> bool:
+        """A command for a stream that lives elsewhere goes to its owner."""
+        return self._sent_to(partition_of(stream, self._partitions), stream, kind, value, work)
+
+    def _sent_to(self, owner: int, stream: str, kind: str, value: bytes, work: Work) -> bool:
+        if owner == self._partition:
+            return False
+        work.send(owner, Forward(self._partition, "command", stream, command_kind=kind, command=value))
+        return True
+
+    # -- requests
+
+    def _request(self, request: ApiRequest, now: int, work: Work) -> None:
+        name = parse(request.api)
+        if name is None:
+            raise WireError(f"there is no API {request.api!r}")
+        owner = {Route.REGISTRAR: REGISTRAR, Route.OWNER: partition_of(name.stream, self._partitions)}
+        decided_by = owner.get(name.operation.route, self._partition)
+        if self._sent_to(decided_by, name.stream, REQUEST, request.encode(), work):
+            return
+        frames = api.level_refused(request, name) or self._frames(request, name, now, work)
+        if frames is not None:
+            work.answer(request.client, request.request, frames)
+
+    def _frames(self, request: ApiRequest, name: ApiName, now: int, work: Work) -> list[Frame] | None:
+        operation = name.operation
+        if operation in _CHANGES:
+            return self._registrar.change(request, name, self._clock.newest)
+        if operation.needs_stream:
+            state = self._streams.get(name.stream)
+            if state is not None and operation in _REMOVALS:
+                work.touch(state)
+            return api.answer(request, name, state)
+        if operation is Operation.PING:
+            return [Frame([], b"{}")]
+        if operation is Operation.CLOCK_ADVANCE:
+            return [self._advance_clock(request.body, now, work)]
+        if operation is Operation.INFO:
+            return [api.account_response(self._registrar.known_streams(), self._limits)]
+        if operation is Operation.STREAM_NAMES:
+            return [api.names_response(request.body, self._registrar.known_streams())]
+        return [api.list_response(request.body, self._streams)]
+
+    def _advance_clock(self, body: bytes, now: int, work: Work) -> Frame:
+        """For tests: time jumps, and what is due then happens."""
+        nanos = api.parse_advance(body)
+        if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
+            return api.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
+        moment = self._clock.moment(now)
+        if self._timers.run(work, moment):
+            self._clock.newest = moment
+        return Frame([], json.dumps({"now": moment}).encode("utf-8"))
+
+
+def _kind_of(given: Input) -> str:
+    kind = h.first(given.headers, h.COMMAND_KIND)
+    return "" if kind is None else kind.decode("utf-8", "replace")
+
+
+def _check_forward(forward: Forward) -> None:
+    """Only shards write forwards; one that is damaged must not reach the tables. Raises WireError."""
+    if not 0 < forward.incarnation < _LARGEST_INCARNATION:
+        raise WireError(f"there is no incarnation {forward.incarnation}")
+    if forward.kind not in ("create", "update") and forward.outcome != "active":
+        return
+    try:
+        config = StreamConfig.from_json(forward.config)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise WireError(f"not the configuration of a stream: {error}") from error
+    if config.name != forward.stream:
+        raise WireError(f"the configuration of {config.name!r} for the stream {forward.stream!r}")

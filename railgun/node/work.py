@@ -1,0 +1,41 @@
+"""The drain that is being decided: what it holds so far, and which streams it touched."""
+
+from __future__ import annotations
+
+from railgun.model.wire import Answer, Forward, Frame
+from railgun.node.drain import Drain, Input, Rejected, Replies
+from railgun.semantics.publish import Stored
+from railgun.semantics.stream import StreamState
+
+
+class Work:
+    """Begun with the first record of a drain, dropped when the drain is committed or aborted."""
+
+    def __init__(self) -> None:
+        self.drain = Drain()
+        self.touched: dict[str, StreamState] = {}  # by name
+        self.logs: dict[str, Stored] = {}  # by stream
+        self.bases: dict[str, list[int]] = {}  # by topic: the blocks that the drain added
+        self.structural = False  # a stream was created, changed, deleted or swept
+        self.in_flight = 0  # messages taken so far (PUB-20)
+
+    def touch(self, state: StreamState) -> None:
+        """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
+        self.touched[state.name] = state
+
+    def log_of(self, state: StreamState) -> Stored:
+        return self.logs.setdefault(state.name, Stored())
+
+    def answer(self, client: str, request: int, frames: list[Frame]) -> None:
+        if client:
+            self.replies(client).answers.append(Answer(request, frames))
+
+    def replies(self, client: str) -> Replies:
+        return self.drain.replies.setdefault(client, Replies())
+
+    def send(self, partition: int, forward: Forward) -> None:
+        """To another shard, or to this one in a later drain."""
+        self.drain.sent.append((partition, forward.encode()))
+
+    def reject(self, given: Input, reason: str) -> None:
+        self.drain.rejected.append(Rejected(given, reason))
