@@ -138,6 +138,7 @@ class ShardCore:
             first = first_offsets.get(topic)
             if state is None or first is None:
                 continue
+            self._streams.recent.add(append.incarnation, append.sequences, append.headers, append.payloads)
             bases = self._work.bases.get(topic, ())
             places = {base: first + bisect_left(append.sequences, base) for base in bases}
             state.committed(places, first + len(append.sequences))

@@ -20,6 +20,7 @@ from railgun.model.wire import Forward, Frame
 from railgun.node.drain import Drain, TopicChange
 from railgun.semantics import limits
 from railgun.semantics.configuration import check_update
+from railgun.semantics.recent import RecentMessages
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -47,6 +48,7 @@ class OwnedStreams:
         self._send = send
         self._states: dict[str, StreamState] = {}
         self._doomed: dict[str, StreamState] = {}
+        self.recent = RecentMessages()
 
     def load(self) -> None:
         """Read all streams back from the table."""
@@ -61,6 +63,7 @@ class OwnedStreams:
             self._keep(StreamState.load(self._overlay, state.incarnation, self._names))
 
     def _keep(self, state: StreamState) -> None:
+        state.recent = self.recent
         (self._doomed if state.deleting else self._states)[state.name] = state
 
     def __iter__(self) -> Iterator[StreamState]:
@@ -101,7 +104,7 @@ class OwnedStreams:
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
         state = StreamState(self._overlay, config.name, forward.incarnation, config, time, topic)
-        self._states[state.name] = state
+        self._keep(state)
         drain.topics.append(TopicChange(topic, state.compacted))
         drain.registry.append((registry_key(state.name), self._registered(state)))
         self._release(forward, "active", config.to_json())

@@ -21,6 +21,7 @@ from railgun.model.transforms import Transform
 from railgun.semantics.blocks import NEVER, Entry
 from railgun.semantics.deduplication import DedupWindow
 from railgun.semantics.index import MessageIndex
+from railgun.semantics.recent import RecentMessages
 from railgun.semantics.subject_index import SubjectIndex
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -55,6 +56,7 @@ class StreamState:
         self.created = created
         self.topic = topic
         self.deleting = False
+        self.recent: RecentMessages | None = None  # of the shard; a stream can do without
         self.first_seq = config.first_seq or 0
         self.last_seq = max(self.first_seq - 1, 0)
         self.messages = 0
@@ -101,6 +103,7 @@ class StreamState:
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
+        self._config_json = config.to_json()
         self.captures = Filter(config.subjects)
         self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
         self.max_age = to_nanos(config.max_age)
@@ -195,21 +198,30 @@ class StreamState:
         return missing + list(range(expected, self.last_seq + 1)) if self.messages else []
 
     def located(self, sequence: int, form: str, *, no_headers: bool = False) -> wire.Frame:
-        """A frame that answers with this message: its kept body, or the place in the log to read it from."""
+        """A frame that answers with this message: itself where it is at hand, else its place in the log."""
         entry = self.entry(sequence)
         assert entry is not None, f"no message {sequence}"
-        kept = self.overlay.get(keys.of(keys.BODY, self.incarnation, sequence))
-        if kept is None:
+        body = self._body(sequence)
+        if body is None:
             offset = self.index.offset(sequence, self.log_end)
             return wire.Frame(
                 [], b"", wire.Located(form, self.topic, offset, sequence, self.incarnation, no_headers)
             )
-        body = wire.decode("message_body", kept)
-        message = StoredMessage(
-            entry.subject, sequence, body["payload"], wire.headers_in(body["headers"]), entry.time
-        )
+        headers, payload = body
+        message = StoredMessage(entry.subject, sequence, payload, headers, entry.time)
         make = get_frame if form == "get" else direct_frame
         return make(message, no_headers=no_headers)
+
+    def _body(self, sequence: int) -> tuple[Headers, bytes] | None:
+        """Headers and payload, if the message is among the newest or its stream keeps bodies."""
+        found = None if self.recent is None else self.recent.find(self.incarnation, sequence)
+        if found is not None:
+            return found
+        kept = self.overlay.get(keys.of(keys.BODY, self.incarnation, sequence))
+        if kept is None:
+            return None
+        body = wire.decode("message_body", kept)
+        return wire.headers_in(body["headers"]), body["payload"]
 
     # -- storing
 
@@ -384,7 +396,7 @@ class StreamState:
         record = {
             "name": self.name,
             "incarnation": self.incarnation,
-            "config": self.config.to_json(),
+            "config": self._config_json,
             "created": self.created,
         } | {field: getattr(self, field) for field in _RECORDED}
         self.overlay.put(keys.stream(self.incarnation), wire.encode("stream_record", record))

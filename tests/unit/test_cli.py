@@ -15,6 +15,7 @@ from railgun.cli import units
 from railgun.cli.main import app
 from railgun.cli.tour import MARK, run_tour
 from railgun.client.facade import connect
+from tests.support.commands import done, invoke
 from tests.support.naming import unique
 
 Run = Callable[..., Result]
@@ -28,24 +29,16 @@ def server() -> str:
 
 @pytest.fixture
 def run(server: str) -> Run:
-    def invoke(*arguments: str, text: str | None = None) -> Result:
-        result = CliRunner().invoke(app, [*arguments, "--server", server], input=text)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
+    def on_server(*arguments: str, text: str | None = None) -> Result:
+        return invoke(*arguments, "--server", server, text=text)
 
-    return invoke
+    return on_server
 
 
 @pytest.fixture
 def orders(run: Run) -> Run:
     assert run("stream", "add", "ORDERS", "--subjects", "ORDERS.*").exit_code == 0
     return run
-
-
-def done(result: Result) -> str:
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 # ---------------------------------------------------------------- the walk-through of de-duplication
@@ -290,12 +283,12 @@ def test_kafka_settings_come_from_a_file_and_the_command_line(tmp_path: Path) ->
     assert Cluster(server="other:1", kafka_config=file).address == "other:1"
     assert "a=b" not in repr(cluster.settings())
     file.write_text("no equals sign\n")
-    refused = CliRunner().invoke(app, ["stream", "ls", "--kafka-config", str(file)])
+    refused = invoke("stream", "ls", "--kafka-config", str(file))
     assert (refused.exit_code, refused.stderr) == (1, f"error: line 1 of {file} is not KEY=VALUE\n")
 
 
 def test_a_setting_that_kafka_does_not_know() -> None:
-    refused = CliRunner().invoke(app, ["stream", "ls", "--server", "127.0.0.1:1", "--kafka", "nope=1"])
+    refused = invoke("stream", "ls", "--server", "127.0.0.1:1", "--kafka", "nope=1")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: ")
     assert "nope" in refused.stderr
@@ -318,7 +311,7 @@ def test_init_prints_the_permissions_of_a_prefix() -> None:
         "--client-user",
         "c",
     ]
-    lines = done(CliRunner().invoke(app, arguments)).splitlines()
+    lines = done(invoke(*arguments)).splitlines()
     commands = [line for line in lines if line.startswith("kafka-acls.sh --bootstrap-server k:9092 --add ")]
     workers = [line for line in commands if "User:w " in line]
     clients = [line for line in commands if "User:c " in line]
@@ -328,7 +321,7 @@ def test_init_prints_the_permissions_of_a_prefix() -> None:
         line.endswith("--operation Write --operation Describe --topic shop.commands") for line in clients
     )
     assert not any("Delete" in line or "Create" in line for line in clients)
-    grants = json.loads(done(CliRunner().invoke(app, [*arguments, "--json"])))
+    grants = json.loads(done(invoke(*arguments, "--json")))
     assert grants["worker"]["user"] == "w"
 
 
@@ -383,7 +376,7 @@ def _commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("path", _commands(), ids=" ".join)
 def test_every_command_has_help(path: list[str]) -> None:
-    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "120"})
+    result = invoke(*path, "--help", COLUMNS="120")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
     assert len(result.stdout.splitlines()) > 5

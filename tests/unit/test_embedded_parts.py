@@ -224,6 +224,26 @@ def test_the_exit_code_of_a_process_that_ends_is_known(tmp_path: Path) -> None:
     assert process.stop(1.0)
 
 
+def test_a_guarded_process_has_the_folder_and_the_environment_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    command = ["sh", "-c", 'echo "$(basename "$PWD") $WORD"']
+    surroundings = {"folder": tmp_path / "here", "environment": {**os.environ, "WORD": "said"}}
+    process = GuardedProcess(command, log_file=tmp_path / "log", patience=1.0, **surroundings)
+    assert process.wait(10)
+    assert (tmp_path / "log").read_text() == "here said\n"
+
+
+def test_a_signal_reaches_the_process_and_not_its_guard(tmp_path: Path) -> None:
+    process = GuardedProcess(["sleep", "100"], log_file=tmp_path / "log", patience=5.0)
+    process.send_signal(signal.SIGSTOP)
+    assert not process.wait(0.5)
+    process.send_signal(signal.SIGCONT)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10)
+    assert process.exit_code == 128 + signal.SIGINT
+    process.send_signal(signal.SIGINT)  # nobody is there
+
+
 def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     from railgun.errors import EmbeddedBrokerError
 

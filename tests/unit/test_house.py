@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parents[2]
+from tests.support.checkout import TOP
 
 
 def test_make_help_explains_every_target() -> None:

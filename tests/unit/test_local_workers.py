@@ -8,9 +8,8 @@ import pytest
 
 from railgun.cli.workers import LocalWorker, WorkerDied, worker_config
 from railgun.node.settings import load_settings
+from tests.support.checkout import TOP
 from tests.support.waiting import process_gone, wait_until
-
-TOP = Path(__file__).parents[2]
 
 
 def test_the_written_configuration_is_one_that_a_worker_reads(tmp_path: Path) -> None:

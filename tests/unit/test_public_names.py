@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import railgun
 from railgun import errors
-
-_ROOT = Path(__file__).parents[2]
+from tests.support.checkout import TOP
 
 
 def test_the_public_names() -> None:
@@ -48,7 +46,7 @@ def test_importing_railgun_loads_nothing_of_a_worker() -> None:
         " if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=TOP, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
 

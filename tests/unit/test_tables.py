@@ -145,38 +145,35 @@ def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_store_of_another_changelog_is_wiped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """The folder of a store that holds something."""
     table = opened(tmp_path)
     table.apply({b"a": b"1"}, 10)
     table.close()
-    other = opened(tmp_path, identity="cluster/other")
-    assert (other.get(b"a"), other.position) == (None, 0)
-    assert "another changelog" in caplog.text
-    other.close()
+    return tmp_path
 
 
-def test_a_store_that_slept_too_long_is_wiped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    table = opened(tmp_path)
-    table.apply({b"a": b"1"}, 10)
+def assert_wiped(table: RocksTable, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert (table.get(b"a"), table.position) == (None, 0)
+    assert reason in caplog.text
+    table.apply({b"a": b"2"}, 3)
+    assert table.get(b"a") == b"2"
     table.close()
+
+
+def test_a_store_of_another_changelog_is_wiped(used: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert_wiped(opened(used, identity="cluster/other"), "another changelog", caplog)
+
+
+def test_a_store_that_slept_too_long_is_wiped(used: Path, caplog: pytest.LogCaptureFixture) -> None:
     time.sleep(0.01)
-    late = opened(tmp_path, max_age=0.001)
-    assert (late.get(b"a"), late.position) == (None, 0)
-    assert "too long" in caplog.text
-    late.close()
+    assert_wiped(opened(used, max_age=0.001), "too long", caplog)
 
 
-def test_a_damaged_store_is_wiped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    table = opened(tmp_path)
-    table.apply({b"a": b"1"}, 10)
-    table.close()
-    (tmp_path / "CURRENT").write_text("MANIFEST-999999\n")
-    fresh = opened(tmp_path)
-    assert (fresh.get(b"a"), fresh.position) == (None, 0)
-    assert "cannot be opened" in caplog.text
-    fresh.apply({b"a": b"2"}, 3)
-    assert fresh.get(b"a") == b"2"
-    fresh.close()
+def test_a_damaged_store_is_wiped(used: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (used / "CURRENT").write_text("MANIFEST-999999\n")
+    assert_wiped(opened(used), "cannot be opened", caplog)
 
 
 def test_a_store_in_use_is_not_wiped(tmp_path: Path) -> None:
