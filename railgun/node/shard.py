@@ -33,6 +33,10 @@ _INIT_SECONDS: Final = 15.0
 # Answers may leave without a transaction only while the last one, with its check of the group's generation, is younger
 # than this: well below the session time-out, after which somebody else may own the partition and know better.
 _TRUSTED_SECONDS: Final = 3.0
+# A transaction takes half as long without the group's offsets. They are needed for lag monitoring, and to begin reading
+# somewhere near the end; which record was decided is in the changelog's cursor, and a former owner is fenced by its
+# producer's epoch. So they travel once in a while.
+_OFFSETS_SECONDS: Final = 1.0
 _STUCK_SECONDS: Final = 5.0
 _ASK_SECONDS: Final = 15.0
 _LOST_SECONDS: Final = 60.0  # a lost shard waits so long for the rebalance that must follow
@@ -58,6 +62,9 @@ class KafkaShard:
         self._init_started: float | None = None
         # When, by the monotonic clock, the group's coordinator last agreed to a commit of ours.
         self._proved = float("-inf")
+        self._offsets_at = float("-inf")  # monotonic time from which on a transaction carries the group's offsets
+        self._sent = (0, 0)  # offsets of commands and forwards that the group knows from us
+        self._unsent = False  # it does not know the newest
         self._recovery = Recovery(self)
         self._thread = threading.Thread(target=self._main, name=f"railgun-shard-{partition}", daemon=True)
 
@@ -115,9 +122,7 @@ class KafkaShard:
             self._writer = None
 
     def _drain_once(self) -> None:
-        deadline = self._standing.core.next_deadline()
-        wait = None if deadline is None else min(max(0.0, (deadline - time.time_ns()) / 1e9), 3600.0)
-        inputs, calls, room = self.inbox.take(wait)
+        inputs, calls, room = self.inbox.take(self._seconds_to_wait())
         for call in calls:
             call()
         if room:
@@ -125,10 +130,24 @@ class KafkaShard:
         if self._stopping.is_set():
             raise ShardStopped
         deadline = self._standing.core.next_deadline()
-        if inputs or (deadline is not None and deadline <= time.time_ns()):
+        if inputs or self._offsets_due() or (deadline is not None and deadline <= time.time_ns()):
             self._in_hand = inputs
             self._recovery.settle(inputs)
             self._in_hand = ()
+
+    def _seconds_to_wait(self) -> float | None:
+        """Until something must be done although nothing arrives; None: nothing."""
+        waits = []
+        deadline = self._standing.core.next_deadline()
+        if deadline is not None:
+            waits.append((deadline - time.time_ns()) / 1e9)
+        if self._unsent:
+            waits.append(self._offsets_at - time.monotonic())
+        return min(max(0.0, min(waits)), 3600.0) if waits else None
+
+    def _offsets_due(self) -> bool:
+        """Records were decided whose offsets the group does not know, and it is time to tell it."""
+        return self._unsent and time.monotonic() >= self._offsets_at
 
     # ------------------------------------------------------------ taking over
 
@@ -203,13 +222,14 @@ class KafkaShard:
     def _deliver(self, drain: Drain) -> None:
         core, context = self._standing.core, self._context
         trusted = time.monotonic() - self._proved < _TRUSTED_SECONDS
-        if drain.only_answers and (trusted or not drain.replies):
+        if drain.only_answers and (trusted or not drain.replies) and not self._offsets_due():
             epoch = self._standing.epoch
             for client, place, body in reply_records(
                 drain.replies, self.partition, context.reply_factor, epoch
             ):
                 context.upkeep.send(context.names.replies, client, body, place)
             core.committed(drain, {})
+            self._unsent = (drain.commands, drain.forwards) != self._sent
             return
         try:
             first_offsets = self._transact(drain)
@@ -233,11 +253,16 @@ class KafkaShard:
         for topic in standing.quarantined.intersection(drain.appends):
             # What still removes or marks messages of a stream whose log is gone has no log to say it in.
             del drain.appends[topic]
-        read = ((names.commands, drain.commands), (names.forwards, drain.forwards))
-        offsets = [TopicPartition(topic, self.partition, offset) for topic, offset in read if offset]
+        offsets: list[TopicPartition] = []
+        if time.monotonic() >= self._offsets_at:
+            read = ((names.commands, drain.commands), (names.forwards, drain.forwards))
+            offsets = [TopicPartition(topic, self.partition, offset) for topic, offset in read if offset]
         written = self._writer.write(drain, standing.epoch, offsets, self._member)
         if offsets:
             self._proved = time.monotonic()
+            self._offsets_at = self._proved + _OFFSETS_SECONDS
+            self._sent = (drain.commands, drain.forwards)
+        self._unsent = (drain.commands, drain.forwards) != self._sent
         if written.changelog is not None:
             standing.table.follow(written.changelog)
         return written.first_offsets
@@ -266,7 +291,7 @@ class KafkaShard:
     def rebuild(self) -> None:
         """New producer, then the state as the changelog has it: the last transaction may have committed or not."""
         self.init_producer()
-        self._proved = float("-inf")
+        self._proved = self._offsets_at = float("-inf")
         self._catch_up()
 
     def reload(self) -> None:

@@ -7,6 +7,7 @@ Faust's transactions, tables and topic creation. ``faust -A railgun worker`` fin
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -71,6 +72,9 @@ class RailgunApp(faust.App):
         except RailgunError as error:
             log.critical("the worker cannot start: %s", error)
             raise
+        # Ids and subjects are millions of long-lived objects without cycles: the collector would walk them for nothing.
+        gc.freeze()
+        gc.set_threshold(100_000, 50, 50)
         await super().on_start()
 
     def _prepare(self, loop: asyncio.AbstractEventLoop) -> ShardContext:

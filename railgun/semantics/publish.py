@@ -131,10 +131,13 @@ def _publish_columns(
         return None
     if ids and (not state.window.window or not state.window.all_new(ids)):
         return None
-    overheads = list(map(state.overhead, subjects))
-    if None in overheads:
-        return None
-    sizes = [overhead + len(payload) for overhead, payload in zip(overheads, payloads, strict=True)]  # type: ignore[operator]
+    overheads: dict[str, int] = {}
+    for subject in set(subjects):
+        overhead = state.overhead(subject)
+        if overhead is None:
+            return None
+        overheads[subject] = overhead
+    sizes = [overheads[subject] + len(payload) for subject, payload in zip(subjects, payloads, strict=True)]
     if ids:
         extra = state.header_overhead + _ID_HEADER_BYTES
         encoded = [message_id.encode("utf-8") for message_id in ids]

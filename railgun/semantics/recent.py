@@ -35,7 +35,11 @@ class RecentMessages:
         self._order: deque[int] = deque()  # the incarnation of each run, oldest first
 
     def add(
-        self, incarnation: int, sequences: Sequence[int], headers: Sequence[Headers], payloads: Sequence[bytes]
+        self,
+        incarnation: int,
+        sequences: Sequence[int],
+        headers: Sequence[Headers],
+        payloads: Sequence[bytes],
     ) -> None:
         """Keep what a committed drain stored, and let the oldest go."""
         run = _Run(sequences, headers, payloads, sum(map(len, payloads)) + _MESSAGE_BYTES * len(payloads))

@@ -52,6 +52,13 @@ class Arena:
             self._nats = NatsServer(self.folder / "nats").start()
         return self._nats
 
+    def fresh_nats(self) -> None:
+        """A server that holds nothing: what earlier rows stored would count in its memory and in its restart."""
+        if self._nats is not None:
+            self._nats.stop()
+        folder = tempfile.mkdtemp(prefix="nats-", dir=self.folder)
+        self._nats = NatsServer(Path(folder)).start()
+
     def nats_client(self) -> closing[NatsClient]:
         return closing(NatsClient(self.nats.url))
 

@@ -16,11 +16,10 @@ from railgun.kafka.embedded import EmbeddedBroker
 from railgun.model.names import Names
 from tests.chaos.audit import differences, info_differences, read_log
 from tests.chaos.publisher import Publisher
-from tests.support.own_worker import OwnWorker
 from tests.support.waiting import wait_until
+from tests.support.worker_process import WorkerProcess
 
 PREFIX = "chaos"
-PARTITIONS = 4
 SESSION = 6.0  # seconds after which the group gives a silent worker up
 STREAMS = {"ORDERS": -1, "PAYMENTS": -1, "EVENTS": -1, "NEWEST": 50}  # name to max_msgs
 WINDOW = 1_200.0  # longer than any publisher goes on with one id
@@ -33,7 +32,7 @@ class ChaosCluster:
     def __init__(self, folder: Path) -> None:
         self.broker = EmbeddedBroker(folder / "broker")
         self._folder = folder
-        self.workers: list[OwnWorker] = []
+        self.workers: list[WorkerProcess] = []
         self.acked: dict[str, dict[str, int]] = {name: {} for name in STREAMS}
         self.broken = ""  # why no further round makes sense
         self.names = Names(PREFIX)
@@ -41,11 +40,8 @@ class ChaosCluster:
     def start(self) -> None:
         self.broker.start()
         for number in range(2):
-            worker = OwnWorker(
-                self._folder / f"worker-{number}", self.broker.bootstrap, prefix=PREFIX, partitions=PARTITIONS
-            )
-            worker.start()
-            self.workers.append(worker)
+            worker = WorkerProcess(self._folder / f"worker-{number}", self.broker.bootstrap, prefix=PREFIX)
+            self.workers.append(worker.start())
         self.workers[0].await_ready(90.0)
         with self.connect() as rg:
             for name, max_msgs in STREAMS.items():
@@ -135,8 +131,7 @@ class ChaosCluster:
 
     def stop_worker(self, dice: random.Random) -> str:
         number = dice.randrange(2)
-        self.workers[number].signal(signal.SIGTERM)
-        code = self.workers[number].await_end()
+        code = self.workers[number].stop()
         assert code == 0, (
             f"worker {number} ended with {code} after SIGTERM:\n{self.workers[number].last_lines()}"
         )

@@ -5,23 +5,16 @@ A contract test talks to the facade only. On Kafka all tests share one cluster, 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import railgun
-from railgun.client.liveness import wait_for_workers
 from railgun.client.memory import forget
 from railgun.testing import Clock
-
-_ROOT = Path(__file__).parents[2]
-_PARTITIONS = 4
+from tests.support.worker_process import WorkerProcess
 
 
 class Cluster(NamedTuple):
@@ -37,48 +30,13 @@ class Cluster(NamedTuple):
         return railgun.connect_async(self.address, **{"prefix": self.prefix, "timeout": 15.0, **settings})  # type: ignore[arg-type]
 
 
-def start_worker(folder: Path, bootstrap: str, prefix: str) -> subprocess.Popen[bytes]:
-    """A worker as a user would start one, in a folder with its own configuration, state and log."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "railgun.toml").write_text(
-        f'[cluster]\nprefix = "{prefix}"\npartitions = {_PARTITIONS}\n\n'
-        f'[node]\nbootstrap = "{bootstrap}"\ndata_dir = "{folder / "state"}"\ntest_clock = true\n',
-        encoding="utf-8",
-    )
-    with (folder / "worker.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "faust", "-A", "railgun", "worker", "--loglevel", "info"],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-
-
-def stop_worker(worker: subprocess.Popen[bytes]) -> None:
-    worker.terminate()
-    try:
-        worker.wait(20)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait(10)
-
-
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A worker on a real Kafka, with a prefix of its own, for the whole session."""
-    prefix = f"contract-{uuid.uuid4().hex[:8]}"
+    """A worker on a real Kafka, with a prefix of its own, for the whole session. Its command is Faust's."""
     folder = tmp_path_factory.mktemp("worker")
-    worker = start_worker(folder, kafka_bootstrap, prefix)
-    try:
-        try:
-            wait_for_workers(kafka_bootstrap, prefix, timeout=60.0)
-        except railgun.RailgunError as error:
-            log = (folder / "worker.log").read_text(encoding="utf-8", errors="replace")
-            pytest.fail(f"the worker did not become ready: {error}\n{log[-4000:]}")
-        yield Cluster(kafka_bootstrap, prefix)
-    finally:
-        stop_worker(worker)
+    with WorkerProcess(folder, kafka_bootstrap, node={"test_clock": True}, faust=True) as worker:
+        worker.await_ready()
+        yield Cluster(kafka_bootstrap, worker.prefix)
 
 
 @pytest.fixture(scope="session")
@@ -143,3 +101,14 @@ def unique(rg: railgun.Railgun) -> Iterator[Callable[[str], str]]:
     for stream in given:
         if rg.connection.registry_view.stream(stream) is not None:
             rg.delete_stream(stream)
+
+
+@pytest.fixture
+def make(rg: railgun.Railgun, unique: Callable[[str], str]) -> Callable[..., railgun.Stream]:
+    """``make(max_msgs=3)`` is a new stream that captures ``<its name>.>``."""
+
+    def create(base: str = "NEW", **fields: Any) -> railgun.Stream:
+        name = unique(base)
+        return rg.create_stream(railgun.StreamConfig(name=name, **{"subjects": [f"{name}.>"], **fields}))
+
+    return create

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,20 +11,10 @@ from railgun.client.facade import Railgun
 from railgun.client.stream import Stream
 from railgun.errors import ApiError
 from railgun.model import headers as h
-from railgun.model.config import StreamConfig
 from railgun.testing import Clock
 from tests.support.raw import ask
 
 Make = Callable[..., Stream]
-
-
-@pytest.fixture
-def make(rg: Railgun, unique: Callable[[str], str]) -> Make:
-    def create(base: str = "DUP", **fields: Any) -> Stream:
-        name = unique(base)
-        return rg.create_stream(StreamConfig(name=name, **{"subjects": [f"{name}.>"], **fields}))
-
-    return create
 
 
 def stored(rg: Railgun, stream: Stream, message_id: str, token: str = "a") -> bool:

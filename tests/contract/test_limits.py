@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -11,29 +10,12 @@ from railgun.client.facade import Railgun
 from railgun.client.stream import Stream
 from railgun.errors import MessageRefused, StreamFull
 from railgun.model import headers as h
-from railgun.model.config import StreamConfig
 from railgun.testing import Clock
 from tests.support.raw import refused
+from tests.support.streams import held
 
 Make = Callable[..., Stream]
 MEBIBYTE = 1_048_576
-
-
-@pytest.fixture
-def make(rg: Railgun, unique: Callable[[str], str]) -> Make:
-    def create(base: str = "LIM", **fields: Any) -> Stream:
-        name = unique(base)
-        return rg.create_stream(StreamConfig(name=name, **{"subjects": [f"{name}.>"], **fields}))
-
-    return create
-
-
-def held(stream: Stream) -> list[int]:
-    """The sequences that the stream holds."""
-    state = stream.info(deleted=True).state
-    if not state.messages:
-        return []
-    return [one for one in range(state.first_seq, state.last_seq + 1) if one not in (state.deleted or [])]
 
 
 def one_size(stream: Stream, payload: bytes = b"") -> int:

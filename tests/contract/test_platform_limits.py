@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 import railgun
 from railgun.errors import InvalidStreamConfig, Overloaded, WrongLastMessageId
-from tests.support.own_worker import OwnWorker
 from tests.support.raw import create_refused, refused, update_refused
+from tests.support.worker_process import WorkerProcess
 
 BACKENDS = ["memory", pytest.param("kafka", marks=pytest.mark.kafka)]
 CEILINGS = {"max_store_bytes": 1_000, "max_in_flight": 2, "max_stream_bytes": 400}
@@ -18,23 +19,23 @@ RESERVED = {"require_max_bytes": 1, "max_stream_bytes": 1_000}
 
 
 @pytest.fixture(scope="module")
-def workers(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, OwnWorker]]:
+def workers(
+    kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, WorkerProcess]]:
     """Two workers with settings that exclude each other, started together."""
+    settings = {"ceilings": CEILINGS, "reserved": {**RESERVED, "require_max_bytes": True}}
     own = {
-        "ceilings": OwnWorker(tmp_path_factory.mktemp("ceilings"), kafka_bootstrap, **CEILINGS),
-        "reserved": OwnWorker(
-            tmp_path_factory.mktemp("reserved"), kafka_bootstrap, **{**RESERVED, "require_max_bytes": True}
-        ),
+        which: WorkerProcess(
+            tmp_path_factory.mktemp(which), kafka_bootstrap, cluster={"partitions": 1, **limits}
+        )
+        for which, limits in settings.items()
     }
-    try:
+    with ExitStack() as running:
         for worker in own.values():
-            worker.start()
+            running.enter_context(worker)
         for worker in own.values():
             worker.await_ready()
         yield own
-    finally:
-        for worker in own.values():
-            worker.stop()
 
 
 def opened(
@@ -47,22 +48,24 @@ def opened(
     return railgun.connect(worker.bootstrap, prefix=worker.prefix, timeout=15.0)
 
 
-@pytest.fixture(params=BACKENDS)
-def ceilings(request: pytest.FixtureRequest) -> Iterator[railgun.Railgun]:
-    """A cluster with little room, and streams removed after each test."""
-    with opened(request.param, request, "ceilings", CEILINGS) as rg:
+def emptied(rg: railgun.Railgun) -> Iterator[railgun.Railgun]:
+    """The facade for one test; then its streams are deleted and it is closed."""
+    with rg:
         yield rg
         for stream in rg.streams():
             rg.delete_stream(stream.config.name)
+
+
+@pytest.fixture(params=BACKENDS)
+def ceilings(request: pytest.FixtureRequest) -> Iterator[railgun.Railgun]:
+    """A cluster with little room."""
+    yield from emptied(opened(request.param, request, "ceilings", CEILINGS))
 
 
 @pytest.fixture(params=BACKENDS)
 def reserved(request: pytest.FixtureRequest) -> Iterator[railgun.Railgun]:
     """A cluster in which each stream must say how large it may become."""
-    with opened(request.param, request, "reserved", RESERVED) as rg:
-        yield rg
-        for stream in rg.streams():
-            rg.delete_stream(stream.config.name)
+    yield from emptied(opened(request.param, request, "reserved", RESERVED))
 
 
 @pytest.mark.rule("PUB-19")
@@ -119,7 +122,9 @@ def test_a_stream_must_say_how_large_it_may_become(reserved: railgun.Railgun) ->
 @pytest.mark.rule("DUP-10", "PUB-13", "PUB-04")
 @pytest.mark.kafka
 @pytest.mark.parametrize("disk", ["kept", "lost"])
-def test_a_killed_worker_comes_back_with_ids_and_sequences(workers: dict[str, OwnWorker], disk: str) -> None:
+def test_a_killed_worker_comes_back_with_ids_and_sequences(
+    workers: dict[str, WorkerProcess], disk: str
+) -> None:
     worker, name = workers["reserved"], f"BACK{disk}"
     with railgun.connect(worker.bootstrap, prefix=worker.prefix, timeout=30.0) as rg:
         stream = rg.create_stream(name, subjects=[name], max_bytes=1_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -20,22 +19,10 @@ from railgun.errors import (
     WrongLastSequence,
 )
 from railgun.model import headers as h
-from railgun.model.config import StreamConfig
 from railgun.testing import Clock
 from tests.support.raw import ask, refused
 
 Unique = Callable[[str], str]
-
-
-@pytest.fixture
-def make(rg: Railgun, unique: Unique) -> Callable[..., Stream]:
-    """``make(max_msgs=3)`` is a new stream that captures ``<its name>.>``."""
-
-    def create(base: str = "PUB", **fields: Any) -> Stream:
-        name = unique(base)
-        return rg.create_stream(StreamConfig(name=name, **{"subjects": [f"{name}.>"], **fields}))
-
-    return create
 
 
 Make = Callable[..., Stream]

@@ -12,22 +12,14 @@ from railgun.client.stream import Stream
 from railgun.errors import MessageNotFound
 from railgun.model.durations import rfc3339
 from railgun.model.messages import Reply
-from tests.support.clock import Clock
+from railgun.testing import Clock
 from tests.support.naming import unique
 from tests.support.raw import ask, frames, nobody_answers, refused, statuses
+from tests.support.streams import filled
 
 NOT_FOUND = (10037, 404, "no message found")
 BAD = (10003, 400, "bad request")
 LONG_AGO = "2001-01-01T00:00:00Z"
-
-
-def filled(rg: Railgun, *tokens: str, **options: Any) -> Stream:
-    """A stream with one message on ``<name>.<token>`` for each token; payloads count from 1."""
-    name = unique("READ")
-    stream = rg.create_stream(name, subjects=[f"{name}.>"], **options)
-    for number, token in enumerate(tokens, 1):
-        rg.publish(f"{name}.{token}", b"%d" % number)
-    return stream
 
 
 def direct(rg: Railgun, stream: Stream, body: dict[str, Any] | bytes) -> list[Reply]:

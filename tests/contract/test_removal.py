@@ -7,30 +7,12 @@ from typing import Any
 import pytest
 
 from railgun.client.facade import Railgun
-from railgun.client.stream import Stream
 from railgun.errors import MessageNotFound, NotPermitted
 from tests.support.naming import unique
 from tests.support.raw import ask, refused
+from tests.support.streams import filled, held
 
 SEALED = (10109, 400, "invalid operation on sealed stream")
-
-
-def filled(rg: Railgun, *tokens: str, **options: Any) -> Stream:
-    """A stream with one message of equal size on ``<name>.<token>`` for each one-letter token."""
-    name = unique("REMOVE")
-    stream = rg.create_stream(name, subjects=[f"{name}.>"], **options)
-    for token in tokens:
-        rg.publish(f"{name}.{token}", b"x")
-    return stream
-
-
-def held(stream: Stream) -> list[int]:
-    """The sequences that the stream holds."""
-    state = stream.info(deleted=True).state
-    if not state.messages:
-        return []
-    gone = set(state.deleted or [])
-    return [number for number in range(state.first_seq, state.last_seq + 1) if number not in gone]
 
 
 @pytest.mark.rule("DEL-01")

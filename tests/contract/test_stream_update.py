@@ -9,7 +9,7 @@ import pytest
 
 from railgun.client.facade import Railgun
 from railgun.errors import NoStreamResponse, StreamSealed
-from tests.support.clock import Clock
+from railgun.testing import Clock
 from tests.support.naming import unique
 from tests.support.raw import ask, refused, update_refused
 from tests.support.waiting import wait_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -12,9 +12,9 @@ from railgun.client.facade import Railgun
 from railgun.client.stream import Stream
 from railgun.errors import InvalidStreamConfig
 from railgun.model import headers as h
-from railgun.model.config import StreamConfig
 from railgun.testing import Clock
 from tests.support.raw import create_refused, refused
+from tests.support.streams import held
 
 Make = Callable[..., Stream]
 SECOND = 1_000_000_000
@@ -22,21 +22,9 @@ INVALID = (10165, 400, "invalid per-message TTL")
 
 
 @pytest.fixture
-def make(rg: Railgun, unique: Callable[[str], str]) -> Make:
-    def create(base: str = "TTL", **fields: Any) -> Stream:
-        name = unique(base)
-        return rg.create_stream(
-            StreamConfig(name=name, **{"subjects": [f"{name}.>"], "allow_msg_ttl": True, **fields})
-        )
-
-    return create
-
-
-def held(stream: Stream) -> list[int]:
-    state = stream.info(deleted=True).state
-    if not state.messages:
-        return []
-    return [one for one in range(state.first_seq, state.last_seq + 1) if one not in (state.deleted or [])]
+def make(make: Make) -> Make:
+    """Streams whose messages may have a time to live."""
+    return partial(make, allow_msg_ttl=True)
 
 
 # ------------------------------------------------------------ the header

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.conftest import Cell
+from tests.support.cell import Cell
 
 
 @pytest.fixture(scope="module")
 def cell(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
-    made = Cell(kafka_bootstrap, tmp_path_factory.mktemp("docs"))
-    try:
+    with Cell(kafka_bootstrap, tmp_path_factory.mktemp("docs")) as made:
         made.ready_worker()
         yield made
-    finally:
-        made.close()

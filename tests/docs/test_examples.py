@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from railgun.cli.main import app
 from railgun.client.facade import Railgun, connect
 from railgun.testing.clock import Clock
-from tests.integration.conftest import Cell
+from tests.support.cell import Cell
+from tests.support.checkout import TOP
+from tests.support.commands import done, invoke
 
-TOP = Path(__file__).parents[2]
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 ADDRESS = "localhost:9092"  # what the examples on Kafka connect to
 
@@ -111,8 +110,7 @@ def _commands() -> list[tuple[str, list[str]]]:
 def test_a_command_has_the_options_that_the_text_gives_it(words: list[str]) -> None:
     if words == ["--install-completion"]:
         pytest.skip("would change the shell of whoever runs the tests")
-    result = CliRunner().invoke(app, [*words, "--help"])
-    assert result.exit_code == 0, result.output
+    done(invoke(*words, "--help"))
 
 
 def test_the_configuration_files_of_the_text_are_what_a_worker_reads(tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from railgun.cli import transactions
-from railgun.cli.main import app
 from railgun.kafka.embedded import free_port
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
-from tests.integration.conftest import PARTITIONS, Cell
+from tests.support.cell import Cell
+from tests.support.commands import done, invoke
+from tests.support.worker_process import PARTITIONS
 
 pytestmark = [
     pytest.mark.kafka,
@@ -25,24 +26,12 @@ pytestmark = [
 Run = Callable[..., Result]
 
 
-def invoke(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 @pytest.fixture
 def run(cell: Cell) -> Run:
     def on_cell(*arguments: str) -> Result:
         return invoke(*arguments, "--server", cell.bootstrap, "--prefix", cell.prefix, "--timeout", "15")
 
     return on_cell
-
-
-def done(result: Result) -> str:
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def findings(result: Result) -> dict[str, list[dict[str, str]]]:

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from railgun.cli.context import FALLBACK_SERVER, default_server
+from tests.support import checkout
 from tests.support.waiting import process_gone, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -39,7 +40,7 @@ class Up:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "railgun.cli.main", "up", *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env=checkout.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,

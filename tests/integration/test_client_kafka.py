@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,24 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 import railgun
 from railgun.client.liveness import wait_for_workers
 from railgun.kafka.embedded import EmbeddedBroker, free_port
 from railgun.testing import Clock
-from tests.integration.conftest import Cell
+from tests.support.cell import Cell
+from tests.support.checkout import environment
+from tests.support.secured_broker import SecuredBroker, sasl, secured_broker
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
-_ROOT = Path(__file__).parents[2]
 
 
 def test_no_broker_is_said_in_words() -> None:
@@ -44,28 +36,25 @@ def test_a_prefix_that_nobody_set_up_names_the_command(kafka_bootstrap: str) -> 
 
 def test_credentials_that_the_broker_does_not_take(kafka_bootstrap: str) -> None:
     with pytest.raises(railgun.NotAuthorized, match="refused the credentials"):
-        railgun.connect(kafka_bootstrap, kafka=_sasl("app", "wrong"))
+        railgun.connect(kafka_bootstrap, kafka=sasl("app", "wrong"))
 
 
 def test_without_a_worker_nothing_is_sent_and_a_new_one_serves_again(cell: Cell) -> None:
-    worker = cell.worker()
-    wait_for_workers(cell.bootstrap, cell.prefix)
-    with railgun.connect(cell.bootstrap, prefix=cell.prefix, timeout=20.0) as rg:
+    worker = cell.ready_worker()
+    with cell.connect() as rg:
         rg.create_stream("S", subjects=["s"])
         assert rg.publish("s", b"1").sequence == 1
         worker.stop()
-        with railgun.connect(cell.bootstrap, prefix=cell.prefix) as other:
+        with cell.connect() as other:
             with pytest.raises(railgun.NoWorker, match="faust -A railgun worker"):
                 other.publish("s", b"never sent")
-        worker.start()
-        wait_for_workers(cell.bootstrap, cell.prefix)
+        worker.start().await_ready()
         assert rg.publish("s", b"2").sequence == 2
 
 
 def test_a_worker_that_does_not_answer_leaves_the_outcome_open(cell: Cell) -> None:
-    worker = cell.worker()
-    wait_for_workers(cell.bootstrap, cell.prefix)
-    with railgun.connect(cell.bootstrap, prefix=cell.prefix, timeout=20.0) as rg:
+    worker = cell.ready_worker()
+    with cell.connect() as rg:
         stream = rg.create_stream("S", subjects=["s"])
         rg.publish("s", b"1")
         worker.signal(signal.SIGSTOP)
@@ -79,9 +68,8 @@ def test_a_worker_that_does_not_answer_leaves_the_outcome_open(cell: Cell) -> No
 
 
 def test_a_program_that_ends_without_closing_loses_nothing(cell: Cell) -> None:
-    cell.worker()
-    wait_for_workers(cell.bootstrap, cell.prefix)
-    with railgun.connect(cell.bootstrap, prefix=cell.prefix, timeout=20.0) as rg:
+    cell.ready_worker()
+    with cell.connect() as rg:
         stream = rg.create_stream("S", subjects=["s"])
         code = (
             "import railgun, sys\n"
@@ -90,7 +78,7 @@ def test_a_program_that_ends_without_closing_loses_nothing(cell: Cell) -> None:
         )
         subprocess.run(
             [sys.executable, "-c", code, cell.bootstrap, cell.prefix],
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            env=environment(),
             check=True,
             timeout=60,
         )
@@ -98,9 +86,8 @@ def test_a_program_that_ends_without_closing_loses_nothing(cell: Cell) -> None:
 
 
 def test_messages_are_read_from_the_log_across_gaps(cell: Cell) -> None:
-    cell.worker()
-    wait_for_workers(cell.bootstrap, cell.prefix)
-    with railgun.connect(cell.bootstrap, prefix=cell.prefix, timeout=20.0) as rg:
+    cell.ready_worker()
+    with cell.connect() as rg:
         stream = rg.create_stream("S", subjects=["s.*"], max_msgs_per_subject=2)
         for number in range(30):
             rg.publish(f"s.{number % 3}", str(number), headers={"N": str(number)})
@@ -123,94 +110,41 @@ def test_messages_are_read_from_the_log_across_gaps(cell: Cell) -> None:
 # -- a broker with users and permissions
 
 
-def _sasl(user: str, password: str) -> dict[str, str]:
-    return {
-        "security.protocol": "sasl_plaintext",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": user,
-        "sasl.password": password,
-    }
-
-
-class Secured:
-    """Its plain listener may do everything, its SASL listener only what rules allow."""
-
-    def __init__(self, broker: EmbeddedBroker, sasl: str) -> None:
-        self.bootstrap = broker.bootstrap
-        self.sasl = sasl
-
-    def allow(self, user: str, prefix: str, *operations: AclOperation) -> None:
-        rules = [
-            AclBinding(
-                ResourceType.TOPIC,
-                prefix,
-                ResourcePatternType.PREFIXED,
-                f"User:{user}",
-                "*",
-                operation,
-                AclPermissionType.ALLOW,
-            )
-            for operation in operations
-        ]
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_acls(rules).values():
-            future.result(10)
-
-
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    sasl = f"127.0.0.1:{free_port()}"
-    users = [f"SCRAM-SHA-512=[name={user},password=right]" for user in ("app", "reader")]
-    login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-    broker = EmbeddedBroker(
-        tmp_path_factory.mktemp("secured"),
-        extra_listeners={"SASL_PLAINTEXT": sasl},
-        properties={
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            "allow.everyone.if.no.acl.found": "false",
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-            "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": login,
-        },
-        format_arguments=[part for user in users for part in ("--add-scram", user)],
-    )
-    with broker:
-        yield Secured(broker, sasl)
+def secured() -> Iterator[SecuredBroker]:
+    with secured_broker("app", "reader") as broker:
+        yield broker
 
 
-def test_passwords_and_permissions(secured: Secured, tmp_path: Path) -> None:
-    cell = Cell(secured.bootstrap, tmp_path)
-    try:
-        cell.worker()
-        wait_for_workers(cell.bootstrap, cell.prefix)
+def test_passwords_and_permissions(secured: SecuredBroker, tmp_path: Path) -> None:
+    def connect(user: str, password: str | None = None) -> railgun.Railgun:
+        options = secured.options(user, password)
+        return railgun.connect(secured.address, prefix=cell.prefix, kafka=options, timeout=20.0)
+
+    with Cell(secured.inside, tmp_path) as cell:
+        cell.ready_worker()
         with pytest.raises(railgun.NotAuthorized, match="refused the credentials"):
-            railgun.connect(secured.sasl, prefix=cell.prefix, kafka=_sasl("app", "wrong"))
+            connect("app", "wrong")
         with pytest.raises(railgun.NotAuthorized, match="permission"):
-            railgun.connect(secured.sasl, prefix=cell.prefix, kafka=_sasl("app", "right"))
-        secured.allow("app", cell.prefix, AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE)
-        secured.allow("reader", cell.prefix, AclOperation.READ, AclOperation.DESCRIBE)
-        with railgun.connect(
-            secured.sasl, prefix=cell.prefix, kafka=_sasl("app", "right"), timeout=20.0
-        ) as rg:
+            connect("app")
+        secured.grant("app", "topic", cell.prefix, "prefixed", ["Read", "Write", "Describe"])
+        secured.grant("reader", "topic", cell.prefix, "prefixed", ["Read", "Describe"])
+        with connect("app") as rg:
             stream = rg.create_stream("S", subjects=["s"])
             assert rg.publish("s", b"x").sequence == 1
             assert stream.get(1).payload == b"x"
-        with railgun.connect(secured.sasl, prefix=cell.prefix, kafka=_sasl("reader", "right")) as rg:
+        with connect("reader") as rg:
             with pytest.raises(railgun.NotAuthorized, match="permission"):
                 rg.publish("s", b"x")
-    finally:
-        cell.close()
 
 
 def test_a_broker_that_goes_away_is_said_and_comes_back(tmp_path: Path) -> None:
-    port = free_port()
-    folder = tmp_path / "broker"
-    with EmbeddedBroker(folder, port) as broker:
-        cell = Cell(broker.bootstrap, tmp_path / "cell")
-        try:
-            cell.worker()
-            wait_for_workers(cell.bootstrap, cell.prefix)
-            rg = railgun.connect(cell.bootstrap, prefix=cell.prefix, timeout=4.0)
+    with (
+        EmbeddedBroker(tmp_path / "broker", free_port()) as broker,
+        Cell(broker.bootstrap, tmp_path / "cell") as cell,
+    ):
+        cell.ready_worker()
+        with cell.connect(timeout=4.0) as rg:
             rg.create_stream("S", subjects=["s"])
             assert rg.publish("s", b"1").sequence == 1
             broker.stop()
@@ -218,9 +152,6 @@ def test_a_broker_that_goes_away_is_said_and_comes_back(tmp_path: Path) -> None:
                 rg.publish("s", b"2", msg_id="2")
             broker.start()
             wait_until(lambda: _stored(rg), "the broker takes commands again", timeout=60.0)
-            rg.close()
-        finally:
-            cell.close()
 
 
 def _stored(rg: railgun.Railgun) -> bool:

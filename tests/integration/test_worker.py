@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
 import struct
 import time
@@ -15,9 +13,10 @@ from confluent_kafka.admin import AdminClient
 from railgun.kafka.topics import Topics
 from railgun.model.headers import PLAIN_SUBJECT
 from railgun.model.partitioning import partition_of
-from tests.integration.conftest import PARTITIONS, Cell
+from tests.support.cell import Cell
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_until
+from tests.support.worker_process import PARTITIONS
 
 pytestmark = pytest.mark.kafka
 
@@ -35,6 +34,14 @@ def sequences(client: RawClient, stream: str) -> list[int]:
 def stream_on(partition: int, stem: str = "S") -> str:
     """A stream name that lives on the partition."""
     return next(f"{stem}{n}" for n in range(10_000) if partition_of(f"{stem}{n}", PARTITIONS) == partition)
+
+
+def stream_on_each(client: RawClient, **config: object) -> list[str]:
+    """New streams, one on each partition."""
+    names = [stream_on(partition) for partition in range(PARTITIONS)]
+    for name in names:
+        client.create_stream(name, **config)
+    return names
 
 
 @pytest.mark.rule("CLU-11", "CLU-12")
@@ -77,14 +84,13 @@ def test_the_end_is_orderly_and_the_worker_finds_its_state_again(cell: Cell) -> 
 def test_an_empty_disk_is_restored_to_the_same_state(cell: Cell) -> None:
     worker = cell.ready_worker()
     client = cell.client
-    names = [stream_on(partition) for partition in range(PARTITIONS)]
+    names = stream_on_each(client, max_msgs=50)
     for name in names:
-        client.create_stream(name, max_msgs=50)
         client.publish(name, *[b"x" * 10] * 80, ids=[str(n) for n in range(80)])
         client.request(f"STREAM.MSG.DELETE.{name}", {"seq": 60}, stream=name)
     before = {name: client.info(name) for name in names}
     worker.kill()
-    shutil.rmtree(worker.state)
+    worker.wipe()
     worker.start()
     assert {name: client.info(name)["state"] for name in names} == {
         name: before[name]["state"] for name in names
@@ -97,9 +103,7 @@ def test_an_empty_disk_is_restored_to_the_same_state(cell: Cell) -> None:
 def test_two_workers_share_and_take_over_after_kill(cell: Cell) -> None:
     first = cell.ready_worker()
     client = cell.client
-    names = [stream_on(partition) for partition in range(PARTITIONS)]
-    for name in names:
-        client.create_stream(name)
+    names = stream_on_each(client)
     second = cell.worker()
     second.wait_for(": ready after")
     first.wait_for(": ready after", times=PARTITIONS + 1)
@@ -115,7 +119,7 @@ def test_two_workers_share_and_take_over_after_kill(cell: Cell) -> None:
         assert sequences(client, name) == list(range(1, 1001))
         assert client.info(name)["state"]["messages"] == 1000
     assert "exit" not in first.text()
-    assert first.running
+    assert first.alive
 
 
 @pytest.mark.rule("CLU-15")
@@ -143,15 +147,13 @@ def test_a_stale_generation_and_a_fenced_producer_write_nothing(cell: Cell) -> N
     with pytest.raises(KafkaException):
         thief.commit_transaction(10)
     assert [record.value() for record in client.records(client.names.log("ORDERS"))] == [b"a", b"b"]
-    assert worker.running
+    assert worker.alive
 
 
 def test_a_worker_that_slept_is_fenced_and_joins_again(cell: Cell) -> None:
     first = cell.ready_worker()
     client = cell.client
-    names = [stream_on(partition) for partition in range(PARTITIONS)]
-    for name in names:
-        client.create_stream(name)
+    names = stream_on_each(client)
     first.signal(signal.SIGSTOP)
     second = cell.worker()
     second.wait_for(": ready after", times=PARTITIONS, timeout=60)
@@ -202,7 +204,7 @@ def test_a_lost_log_topic_quarantines_its_stream_only(cell: Cell) -> None:
     refused = client.publish(broken, b"2")
     assert [refusal.code for _, refusal in refused.refusals] == [503]
     assert client.publish(fine, b"2").runs == [(0, 1, 2)]
-    assert worker.running
+    assert worker.alive
     config = client.info(broken)["config"]
     updated = client.request(f"STREAM.UPDATE.{broken}", {**config, "description": "again"})
     assert "error" not in updated
@@ -231,7 +233,7 @@ def test_a_topic_with_other_partitions_refuses_to_start(cell: Cell) -> None:
 
     admin.create_topics([NewTopic(client.names.rejected, 7, 1)])[client.names.rejected].result(10)
     worker = cell.worker()
-    assert worker.wait() == 1
+    assert worker.await_end() == 1
     assert "has 7 partitions but the cluster was set up with 4" in worker.text()
     assert "Traceback" not in worker.text()
 
@@ -239,12 +241,7 @@ def test_a_topic_with_other_partitions_refuses_to_start(cell: Cell) -> None:
 @pytest.mark.rule("CLU-02")
 def test_protected_settings_stay_as_at_the_first_start(cell: Cell) -> None:
     cell.ready_worker().stop()
-    config = cell.config(cluster='name = "other"\nreply_factor = 3').replace(
-        "partitions = 4", "partitions = 6"
-    )
-    worker = cell.worker(start=False)
-    worker.config.write_text(config + f"data_dir = {json.dumps(str(worker.state))}\n", encoding="utf-8")
-    worker.start()
+    worker = cell.worker(cluster={"name": "other", "reply_factor": 3, "partitions": 6})
     worker.wait_for(": ready after", times=PARTITIONS)
     assert "cluster.partitions is 6 in the file but was fixed as 4" in worker.text()
     assert "cluster.name is 'other' in the file but was fixed as 'railgun'" in worker.text()
@@ -269,7 +266,7 @@ def test_a_faulty_file_is_named_in_one_sentence(cell: Cell, text: str, said: str
     worker = cell.worker(start=False)
     worker.config.write_text(text, encoding="utf-8")
     worker.start()
-    assert worker.wait() == 1
+    assert worker.await_end() == 1
     assert said in worker.text()
     assert "Traceback" not in worker.text()
 
@@ -280,6 +277,6 @@ def test_no_broker_is_said_in_words(cell: Cell) -> None:
     worker.config.write_text('[node]\nbootstrap = "127.0.0.1:1"\n', encoding="utf-8")
     worker.start()
     started = time.monotonic()
-    assert worker.wait(60) == 1
+    assert worker.await_end(60) == 1
     assert "no Kafka broker answers" in worker.text()
     assert time.monotonic() - started < 40

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+def wait_until(
+    condition: Callable[[], bool], what: str, timeout: float = 20.0, *, pause: float = 0.05
+) -> None:
     """Return when the condition holds; fail with ``what`` when it does not in time."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout:.0f} s: {what}")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def process_gone(pid: int) -> bool:

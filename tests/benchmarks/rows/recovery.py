@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tests.benchmarks.contest import RAILGUN, Row, Side
 from tests.benchmarks.rows.sides import KAFKA, StreamClient, rate, subject_of
 from tests.benchmarks.rows.stock import STREAM, stocked_cluster, stocked_nats
 from tests.benchmarks.scale import PAYLOAD, Scale
+from tests.support.waiting import wait_until
 
 _SECONDS = 60.0
 
@@ -81,7 +82,8 @@ class Restart(Row):
 
             def own() -> float:
                 worker = cluster.workers[0]
-                worker.forget()
+                worker.stop()
+                worker.wipe()
                 worker.start()
                 return publish_until_answered(client, subject, PAYLOAD)
 
@@ -113,7 +115,9 @@ class Takeover(Row):
 
             def own() -> float:
                 cluster.start()
-                _until(lambda: len(set(cluster.owners().values())) == 2, "both workers own a share")
+                wait_until(
+                    lambda: len(set(cluster.owners().values())) == 2, "both workers own a share", _SECONDS
+                )
                 publish_until_answered(client, subject_of(STREAM), PAYLOAD)
                 owner = cluster.owner_of(STREAM)
                 begin = time.perf_counter()
@@ -159,7 +163,7 @@ class _Group:
             self._consumer.poll(0.02)
             return len(self._consumer.assignment()) == partitions
 
-        _until(has_as_many, f"{partitions} partitions are assigned", pause=0.0)
+        wait_until(has_as_many, f"{partitions} partitions are assigned", _SECONDS, pause=0.0)
 
 
 def _until_published(client: StreamClient, subject: str) -> None:
@@ -173,12 +177,4 @@ def _until_published(client: StreamClient, subject: str) -> None:
             return False
         return True
 
-    _until(published, "nats-server answers a publish", pause=0.02)
-
-
-def _until(condition: Callable[[], bool], what: str, *, pause: float = 0.1) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {_SECONDS:.0f} s: {what}")
-        time.sleep(pause)
+    wait_until(published, "nats-server answers a publish", _SECONDS, pause=0.02)

@@ -23,9 +23,10 @@ def stocked_cluster(arena: Arena, count: int) -> Cluster:
 
 
 def stocked_nats(arena: Arena, count: int) -> None:
-    """The same stream on the nats-server."""
+    """The same stream on a nats-server that holds nothing else."""
 
     def fill_nats() -> None:
+        arena.fresh_nats()
         with arena.nats_client() as client:
             fill(client, count)
 
