@@ -142,7 +142,7 @@ class Forward(NamedTuple):
     """A command from shard to shard."""
 
     origin: int
-    kind: str  # command | create | update | delete | released
+    kind: str  # command | create | update | delete | released | nothing
     stream: str
     incarnation: int = 0
     config: str = ""

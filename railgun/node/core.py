@@ -90,6 +90,10 @@ class ShardCore:
         due = self._timers.next
         return None if due is None else self._clock.wall(due)
 
+    def last_sequences(self) -> dict[str, int]:
+        """The streams that live here, each with its last sequence."""
+        return {state.name: state.last_seq for state in self._streams}
+
     def quarantine(self, topic: str, reason: str) -> None:
         """Publishes to the stream behind this log are refused with the reason until it is released."""
         self._publishing.quarantine(topic, reason)

@@ -105,6 +105,8 @@ class Intake:
         if forward.kind == "command":
             self._command(forward.command_kind, given._replace(value=forward.command), now, work)
             return
+        if forward.kind == "nothing":
+            return  # it only carried the end of a transaction (node.unfinished)
         _check_forward(forward)
         if forward.kind == "released":
             for waiting in self._registrar.released(forward):

@@ -26,6 +26,7 @@ from railgun.node.membership import Membership
 from railgun.node.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
 from railgun.node.standing import Standing
 from railgun.node.transaction import DrainWriter, TransactionFailed, reply_records
+from railgun.node.unfinished import Undecided, end_logs, end_state
 
 log = logging.getLogger("railgun.node")
 
@@ -62,7 +63,9 @@ class KafkaShard:
         self._init_started: float | None = None
         # When, by the monotonic clock, the group's coordinator last agreed to a commit of ours.
         self._proved = float("-inf")
-        self._offsets_at = float("-inf")  # monotonic time from which on a transaction carries the group's offsets
+        self._offsets_at = float(
+            "-inf"
+        )  # monotonic time from which on a transaction carries the group's offsets
         self._sent = (0, 0)  # offsets of commands and forwards that the group knows from us
         self._unsent = False  # it does not know the newest
         self._recovery = Recovery(self)
@@ -197,12 +200,31 @@ class KafkaShard:
 
     def _catch_up(self) -> tuple[int, bool]:
         """Restore and load, however often the brokers have to be asked."""
+        context, names = self._context, self._context.names
         while True:
             try:
-                return self._standing.catch_up(self._stopping.is_set)
+                with Undecided(context.kafka) as undecided:
+                    end_state(undecided, names, self.partition, context.partitions, self._write_marks)
+                    caught_up = self._standing.catch_up(self._stopping.is_set)
+                    end_logs(undecided, names, self._standing.core.last_sequences(), self._write_marks)
+                return caught_up
             except (KafkaException, ConnectionLost) as error:
                 log.warning("%s: the changelog could not be read, it is tried again: %s", self.name, error)
                 self.pause(1.0)
+            except TransactionFailed as failed:
+                log.warning(
+                    "%s: what Kafka left undecided stays so for now: %s", self.name, failed.error.str()
+                )
+                self.pause(1.0)
+                self.init_producer()
+
+    def _write_marks(self, drain: Drain, commit: bool) -> None:
+        self._known_writer().write(drain, self._standing.epoch, [], self._member, commit=commit)
+
+    def _known_writer(self) -> DrainWriter:
+        if self._writer is None:
+            raise Unforeseen(f"{self.name} has no producer")
+        return self._writer
 
     def _announce(self) -> None:
         """Tell every client that there is an owner, and which."""
@@ -246,8 +268,7 @@ class KafkaShard:
 
     def _transact(self, drain: Drain) -> dict[str, int]:
         names, standing = self._context.names, self._standing
-        if self._writer is None:
-            raise Unforeseen(f"{self.name} has no producer")
+        writer = self._known_writer()
         if drain.topics or drain.doomed_topics:
             change_topics(drain, self._context, self._standing)
         for topic in standing.quarantined.intersection(drain.appends):
@@ -257,7 +278,7 @@ class KafkaShard:
         if time.monotonic() >= self._offsets_at:
             read = ((names.commands, drain.commands), (names.forwards, drain.forwards))
             offsets = [TopicPartition(topic, self.partition, offset) for topic, offset in read if offset]
-        written = self._writer.write(drain, standing.epoch, offsets, self._member)
+        written = writer.write(drain, standing.epoch, offsets, self._member)
         if offsets:
             self._proved = time.monotonic()
             self._offsets_at = self._proved + _OFFSETS_SECONDS

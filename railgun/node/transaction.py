@@ -24,6 +24,7 @@ from railgun.node.drain import Drain, LogAppend, Rejected, Replies
 log = logging.getLogger("railgun.node")
 
 _COMMIT_SECONDS: Final = 12.0  # above transaction.timeout.ms: by then the broker has decided for us
+_DOUBTFUL_SECONDS: Final = 1.5  # less than a broker needs to come back
 _ABORT_SECONDS: Final = 5.0
 _ABORT_ATTEMPTS: Final = 3
 _ROOM_SECONDS: Final = 0.05
@@ -62,8 +63,16 @@ class DrainWriter:
             None  # monotonic time at which a call into librdkafka began to block
         )
 
-    def write(self, drain: Drain, epoch: int, offsets: list[TopicPartition], member: bytes) -> Written:
-        """Commit the drain and the input offsets as one. Raises TransactionFailed."""
+    def write(
+        self,
+        drain: Drain,
+        epoch: int,
+        offsets: list[TopicPartition],
+        member: bytes,
+        *,
+        commit: bool = True,
+    ) -> Written:
+        """Commit the drain and the input offsets as one; or, for their markers' sake, abort them. Raises TransactionFailed."""
         self._failed = {}
         first: dict[str, int] = {}
         changelog: list[int] = []
@@ -79,8 +88,12 @@ class DrainWriter:
             if offsets:
                 self.call_started = monotonic()
                 producer.send_offsets_to_transaction(offsets, member, _COMMIT_SECONDS)
-            self._commit()
-            self._open = False
+            if commit:
+                self._commit()
+            else:
+                producer.flush(_COMMIT_SECONDS)
+                producer.abort_transaction(_ABORT_SECONDS)
+                self._open = False
         except KafkaException as error:
             raise TransactionFailed(error.args[0], self._failed) from error
         finally:
@@ -108,7 +121,7 @@ class DrainWriter:
         self._producer.purge()
 
     def _commit(self) -> None:
-        self.call_started = monotonic()
+        started = self.call_started = monotonic()
         try:
             self._producer.commit_transaction(_COMMIT_SECONDS)
         except KafkaException as error:
@@ -117,6 +130,10 @@ class DrainWriter:
             # Asked again, librdkafka goes on with the same commit: only the answer was late.
             self.call_started = monotonic()
             self._producer.commit_transaction(_COMMIT_SECONDS)
+        self._open = False
+        if monotonic() - started > _DOUBTFUL_SECONDS:
+            # The coordinator was away in between, and may have lost the markers (node.unfinished): look before going on.
+            raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, "the commit was answered late"))
 
     def _noted(self, topic: str, first: dict[str, int]) -> Callable[[KafkaError | None, Message], None]:
         """A delivery callback for the first message of a log: the others follow it without a gap."""

@@ -1,0 +1,120 @@
+"""Transactions that Kafka decided and never finished.
+
+When the only broker of a partition comes back from a crash, the transaction coordinator may find no leader yet for the
+partitions of a decided transaction, take them for deleted, and call the transaction complete without its markers (seen
+with Kafka 4.3.1, one replica). Its records then stay undecided for every reader, until the next marker of the same producer
+on the same partition decides them along with its own: as committed or as aborted, whatever comes first.
+
+So nothing is built on a commit that took suspiciously long, and a new owner looks for such records after
+``init_transactions``, when nothing of its id may be open. Every transaction of a shard writes to its changelog, so:
+
+- undecided there: no later transaction was committed, and nobody saw this one. It is aborted everywhere;
+- decided there, undecided in a log: the log follows the changelog, which is known by then.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from railgun.errors import ConnectionLost
+from railgun.kafka.settings import KafkaSettings
+from railgun.model import headers as h
+from railgun.model.names import Names
+from railgun.model.wire import Forward
+from railgun.node.drain import Drain, LogAppend, Replies
+from railgun.state import keys
+
+log = logging.getLogger("railgun.node")
+
+Write = Callable[[Drain, bool], None]  # a drain, and whether it is to be committed or aborted
+
+_PATIENCE: Final = 3.0  # the markers of a transaction that ends in order are there by then
+_SECONDS: Final = 10.0
+_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_MARK: Final = b"\0railgun"  # key of the record that brings a marker into a log; no subject begins so
+
+
+class Undecided:
+    """Finds records without an end. A context manager: it holds two consumers."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._committed = Consumer(kafka.consumer())
+        self._written = Consumer(kafka.consumer(isolation_level="read_uncommitted"))
+
+    def __enter__(self) -> Undecided:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._committed.close()
+        self._written.close()
+
+    def since(self, topic: str, partition: int) -> int | None:
+        """The first offset that stays undecided for longer than any orderly transaction; None if there is none.
+
+        A topic that is gone has none: its stream is quarantined when somebody publishes to it.
+        """
+        place = TopicPartition(topic, partition)
+        deadline = time.monotonic() + _PATIENCE
+        try:
+            while True:
+                end = self._written.get_watermark_offsets(place, timeout=_SECONDS)[1]
+                stable: int = self._committed.get_watermark_offsets(place, timeout=_SECONDS)[1]
+                if stable >= end:
+                    return None
+                if time.monotonic() >= deadline:
+                    return stable
+                time.sleep(0.05)
+        except KafkaException as error:
+            if error.args[0].code() in _GONE:
+                return None
+            raise
+
+    def sequence_at(self, topic: str, offset: int) -> int:
+        """The sequence of the first message from this offset of a log on; 0 if only tombstones follow."""
+        self._written.assign([TopicPartition(topic, 0, offset)])
+        try:
+            deadline = time.monotonic() + 1.0
+            while time.monotonic() < deadline:
+                message = self._written.poll(0.1)
+                if message is None or message.error() is not None:
+                    continue
+                headers: Any = message.headers() or ()
+                value = h.first(headers, h.LOG_SEQUENCE)
+                if value is not None:
+                    return int(value)
+            return 0
+        finally:
+            self._written.unassign()
+
+
+def end_state(undecided: Undecided, names: Names, partition: int, partitions: int, write: Write) -> None:
+    """Abort what Kafka left undecided in a shard's changelog: nobody saw it. Raises ConnectionLost if it stays."""
+    if undecided.since(names.changelog, partition) is None:
+        return
+    log.error("shard %d: Kafka never ended the last transaction: it is aborted now", partition)
+    nothing = Forward(partition, "nothing", "").encode()
+    marks = Drain(
+        changes={keys.UNFINISHED: None},
+        replies={"": Replies()},
+        registry=[(f"unfinished/{partition}".encode(), None)],
+        sent=[(other, nothing) for other in range(partitions)],
+    )
+    write(marks, False)
+    if undecided.since(names.changelog, partition) is not None:
+        raise ConnectionLost(f"the last transaction of shard {partition} could not be ended")
+
+
+def end_logs(undecided: Undecided, names: Names, last_sequences: Mapping[str, int], write: Write) -> None:
+    """Decide what Kafka left undecided in the logs of these streams as the changelog has it."""
+    for stream, last in last_sequences.items():
+        topic = names.log(stream)
+        offset = undecided.since(topic, 0)
+        if offset is not None:
+            stored = undecided.sequence_at(topic, offset) <= last
+            log.error("%s holds undecided messages: they are %s", topic, "stored" if stored else "dropped")
+            write(Drain(appends={topic: LogAppend(stream, topic, 0, tombstones=[(0, _MARK)])}), stored)
