@@ -1,0 +1,74 @@
+"""What Kafka left undecided is found, and decided as the changelog has it."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.topics import Topics
+from railgun.model.headers import LOG_SEQUENCE, MSG_ID
+from railgun.model.names import Names
+from railgun.node.drain import Drain
+from railgun.node.unfinished import Undecided, end_logs
+from tests.chaos.audit import read_log
+
+pytestmark = pytest.mark.kafka
+
+
+class OpenTransaction:
+    """A log whose last message, of sequence 5, is in a transaction that nobody ended."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.kafka = KafkaSettings(bootstrap)
+        self.names = Names(f"unfinished-{uuid.uuid4().hex[:8]}")
+        self.topic = self.names.log("S")
+        Topics(AdminClient(self.kafka.admin()), 1).create_log(self.topic, compacted=False)
+        self._producer = Producer(self.kafka.transactional_producer(self.names.transactional_id(0)))
+        self._producer.init_transactions(30)
+        for sequence in (4, 5):
+            self._producer.begin_transaction()
+            headers = [(LOG_SEQUENCE, b"%d" % sequence), (MSG_ID, b"%d" % sequence)]
+            self._producer.produce(self.topic, b"x", b"S.a", 0, headers=headers)
+            self._producer.flush(30)
+            if sequence == 4:
+                self._producer.commit_transaction(30)
+
+    def write(self, drain: Drain, commit: bool) -> None:
+        """As the next owner does: a record of its own, and with its marker the end of all before it."""
+        for before, key in drain.appends[self.topic].tombstones:
+            assert before == 0
+            self._producer.produce(self.topic, None, key, 0)
+        self._producer.flush(30)
+        end = self._producer.commit_transaction if commit else self._producer.abort_transaction
+        end(30)
+
+    def sequences(self) -> list[int]:
+        return read_log(self.bootstrap, self.topic).sequences
+
+
+@pytest.fixture
+def torn(kafka_bootstrap: str) -> OpenTransaction:
+    return OpenTransaction(kafka_bootstrap)
+
+
+@pytest.mark.parametrize("last,stored", [(5, [4, 5]), (4, [4])])
+def test_an_undecided_message_follows_the_changelog(
+    torn: OpenTransaction, last: int, stored: list[int]
+) -> None:
+    with Undecided(torn.kafka) as undecided:
+        offset = undecided.since(torn.topic, 0)
+        assert offset is not None
+        assert undecided.sequence_at(torn.topic, offset) == 5
+        end_logs(undecided, torn.names, {"S": last}, torn.write)
+        assert undecided.since(torn.topic, 0) is None
+    assert torn.sequences() == stored
+
+
+def test_a_log_that_is_gone_has_nothing_undecided(kafka_bootstrap: str) -> None:
+    with Undecided(KafkaSettings(kafka_bootstrap)) as undecided:
+        assert undecided.since(f"missing-{uuid.uuid4().hex}", 0) is None
