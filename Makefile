@@ -15,6 +15,8 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.installed
 CODE := railgun tests topologies
 CHAOS_ROUNDS ?= 30
+# The three rounds of `make test` are always the same: a lost disk, a kill -9, a frozen worker. `make chaos` draws its own.
+CHAOS_SEED ?= 1
 ARGS ?=
 
 .PHONY: help run test lint format types doors unit rules chaos bench lock clean
@@ -42,7 +44,7 @@ doors: $(READY) ## Check that the rooms import each other through their doors on
 	$(VENV)/bin/lint-imports
 
 unit: $(READY) ## Run the tests alone (ARGS="-k publish" …)
-	RAILGUN_CHAOS_ROUNDS=3 $(PY) -m pytest $(ARGS)
+	RAILGUN_CHAOS_ROUNDS=3 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) $(PY) -m pytest $(ARGS)
 
 rules: $(READY) ## List the rules of the semantics that no passing test shows
 	$(PY) -m tests.rules $(ARGS)

@@ -8,7 +8,8 @@ on the same partition decides them along with its own: as committed or as aborte
 So nothing is built on a commit that took suspiciously long, and a new owner looks for such records after
 ``init_transactions``, when nothing of its id may be open. Every transaction of a shard writes to its changelog, so:
 
-- undecided there: no later transaction was committed, and nobody saw this one. It is aborted everywhere;
+- undecided there: what became of its messages in the logs decides; where they are undecided too, nobody saw any of it, and
+  it is committed;
 - decided there, undecided in a log: the log follows the changelog, which is known by then.
 """
 
@@ -16,14 +17,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from railgun.errors import ConnectionLost
 from railgun.kafka.settings import KafkaSettings
 from railgun.model import headers as h
+from railgun.model import wire
 from railgun.model.names import Names
 from railgun.model.wire import Forward
 from railgun.node.drain import Drain, LogAppend, Replies
@@ -35,6 +37,7 @@ Write = Callable[[Drain, bool], None]  # a drain, and whether it is to be commit
 
 _PATIENCE: Final = 3.0  # the markers of a transaction that ends in order are there by then
 _SECONDS: Final = 10.0
+_SILENT_POLLS: Final = 10  # a second without a record: the end
 _GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _MARK: Final = b"\0railgun"  # key of the record that brings a marker into a log; no subject begins so
 
@@ -76,27 +79,58 @@ class Undecided:
 
     def sequence_at(self, topic: str, offset: int) -> int:
         """The sequence of the first message from this offset of a log on; 0 if only tombstones follow."""
-        self._written.assign([TopicPartition(topic, 0, offset)])
-        try:
-            deadline = time.monotonic() + 1.0
-            while time.monotonic() < deadline:
-                message = self._written.poll(0.1)
-                if message is None or message.error() is not None:
-                    continue
-                headers: Any = message.headers() or ()
-                value = h.first(headers, h.LOG_SEQUENCE)
-                if value is not None:
-                    return int(value)
-            return 0
-        finally:
-            self._written.unassign()
+        return next((_sequence(one) for one in _read(self._written, topic, 0, offset) if _sequence(one)), 0)
+
+    def was_committed(self, names: Names, partition: int, offset: int) -> bool:
+        """What became of the transaction whose changelog records begin here and are undecided, as its logs tell."""
+        streams: dict[bytes, str] = {}
+        blocks: list[
+            tuple[bytes, int, int]
+        ] = []  # incarnation, first sequence, where to look for it in the log
+        for record in _read(self._written, names.changelog, partition, offset):
+            key, value = record.key() or b"", record.value()
+            if value is not None and key.startswith(keys.STREAM):
+                streams[key[1:9]] = wire.decode("stream_record", value)["name"]
+            elif value is not None and key.startswith(keys.BLOCK):
+                floor = wire.decode("message_block", value)["offset_floor"]
+                blocks.append((key[1:9], keys.sequence_in(key), floor))
+        for incarnation, sequence, floor in blocks:
+            topic = names.log(streams[incarnation]) if incarnation in streams else ""
+            if topic and any(_sequence(one) == sequence for one in _read(self._committed, topic, 0, floor)):
+                return True
+            if topic and self.since(topic, 0) is None:
+                return False  # decided, and yet not to be seen
+        return True
+
+
+def _read(consumer: Consumer, topic: str, partition: int, offset: int) -> Iterator[Message]:
+    """Records from the offset on, until none comes for a while."""
+    consumer.assign([TopicPartition(topic, partition, offset)])
+    try:
+        silent = 0
+        while silent < _SILENT_POLLS:
+            message = consumer.poll(0.1)
+            silent += message is None
+            if message is not None and message.error() is None:
+                silent = 0
+                yield message
+    finally:
+        consumer.unassign()
+
+
+def _sequence(message: Message) -> int:
+    headers: Any = message.headers() or ()
+    return int(h.first(headers, h.LOG_SEQUENCE) or 0)
 
 
 def end_state(undecided: Undecided, names: Names, partition: int, partitions: int, write: Write) -> None:
-    """Abort what Kafka left undecided in a shard's changelog: nobody saw it. Raises ConnectionLost if it stays."""
-    if undecided.since(names.changelog, partition) is None:
+    """Decide what Kafka left undecided in a shard's changelog. Raises ConnectionLost if it stays so."""
+    offset = undecided.since(names.changelog, partition)
+    if offset is None:
         return
-    log.error("shard %d: Kafka never ended the last transaction: it is aborted now", partition)
+    commit = undecided.was_committed(names, partition, offset)
+    outcome = "committed" if commit else "aborted"
+    log.error("shard %d: Kafka never ended the last transaction: it is %s now", partition, outcome)
     nothing = Forward(partition, "nothing", "").encode()
     marks = Drain(
         changes={keys.UNFINISHED: None},
@@ -104,7 +138,7 @@ def end_state(undecided: Undecided, names: Names, partition: int, partitions: in
         registry=[(f"unfinished/{partition}".encode(), None)],
         sent=[(other, nothing) for other in range(partitions)],
     )
-    write(marks, False)
+    write(marks, commit)
     if undecided.since(names.changelog, partition) is not None:
         raise ConnectionLost(f"the last transaction of shard {partition} could not be ended")
 
