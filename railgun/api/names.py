@@ -95,8 +95,3 @@ def parse(name: str) -> ApiName | None:
                 return None
             return ApiName(operation, stream, rest)
     return None
-
-
-def route(name: ApiName) -> Route:
-    """Who answers the call."""
-    return name.operation.route

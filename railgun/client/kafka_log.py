@@ -22,7 +22,7 @@ from railgun.model.wire import Located
 
 _OURS = frozenset({h.LOG_SEQUENCE, h.LOG_TIME, h.LOG_INCARNATION})
 _NEAR = 500  # records that are read on rather than jumped over
-# A single message is wanted, not all that follows: with the usual 8 MiB and 100,000 records ahead, a get takes 10 × as long.
+# A single message is wanted, not all that follows: with the usual 8 MiB and 100,000 records ahead, a get takes many times as long.
 _ONE_AT_A_TIME = {"fetch_message_max_bytes": 64 * 1024, "queued_min_messages": 1}
 EndOf = Callable[
     [str, int, float], int

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from railgun.errors import RailgunError
-from railgun.model.headers import Headers
 from railgun.model.messages import StoredMessage
 from railgun.model.wire import Located
 
@@ -69,8 +68,3 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """End all threads and connections."""
-
-
-def message_headers(headers: Headers, own: Sequence[str]) -> list[tuple[str, bytes]]:
-    """The user's headers of a stored record: all but railgun's own."""
-    return [(name, value) for name, value in headers if name not in own]

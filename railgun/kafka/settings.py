@@ -63,7 +63,7 @@ _PRODUCER: Final[dict[str, Any]] = {
 
 _TRANSACTIONAL: Final[dict[str, Any]] = {
     **_PRODUCER,
-    # Small drains leave while the offsets are sent (1.5 ms less than with 5); large ones still form full batches.
+    # Small drains leave while the offsets are sent (not so with 5); large ones still form full batches.
     "linger.ms": 1,
     "message.timeout.ms": 3000,  # below the transaction's own time-out, or a missing topic turns fatal (DESIGN 4)
     "transaction.timeout.ms": 10_000,

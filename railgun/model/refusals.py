@@ -88,12 +88,11 @@ def pedantic(reason: str) -> Refusal:
 
 
 NO_STREAM = Refusal(503, 0, "no stream captures the subject")
-UNAVAILABLE_CODE = 503
 
 
 def unavailable(reason: str) -> Refusal:
     """The stream cannot take anything now; nothing was stored, and the reason says what to mend."""
-    return Refusal(UNAVAILABLE_CODE, 10023, f"insufficient resources: {reason}")
+    return Refusal(503, 10023, f"insufficient resources: {reason}")
 
 
 COUNTERS_DISABLED = Refusal(400, 10168, "message counters is disabled")

@@ -1,6 +1,6 @@
 """A shard on Kafka: the thread that drives one :class:`~railgun.node.core.ShardCore`.
 
-Order at a takeover: init_transactions (fences the former owner, and ends what it left open), restore, load, epoch, and
+Order at a takeover: init_transactions (fences the former owner, and ends what it left open), what Kafka itself left undecided, restore, load, epoch, and
 only then the first record. Group commit: a drain takes all that arrived while the last one committed and never waits
 for more. The thread ends by :meth:`KafkaShard.stop`, by losing the partition, or by handing what it did not foresee to
 ``on_crash``; never in silence.

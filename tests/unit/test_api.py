@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from railgun.api.names import ApiName, Operation, Route, parse, route
+from railgun.api.names import ApiName, Operation, Route, parse
 from railgun.api.responses import names_response
 
 
@@ -45,7 +45,7 @@ def test_what_is_no_name_of_the_api(text: str) -> None:
 
 
 def test_who_answers() -> None:
-    routes = {name: route(ApiName(name, "S" if name.needs_stream else "", "")) for name in Operation}
+    routes = {operation: operation.route for operation in Operation}
     assert routes[Operation.STREAM_CREATE] is routes[Operation.STREAM_NAMES] is Route.REGISTRAR
     assert routes[Operation.STREAM_LIST] is Route.EVERY
     assert routes[Operation.MSG_GET] is routes[Operation.DIRECT_GET] is Route.OWNER
