@@ -23,6 +23,7 @@ from railgun.node.publishing import Publishing
 from railgun.node.registrar import Registrar
 from railgun.node.timers import Timers
 from railgun.node.work import Work
+from railgun.semantics.bodies import pack_bodies
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
@@ -135,7 +136,12 @@ class ShardCore:
 
     def committed(self, drain: Drain, first_offsets: Mapping[str, int]) -> None:
         """The drain is durable. ``first_offsets``: log topic to the offset of the first message of its append."""
-        self._table.apply(drain.changes)
+        bodies: dict[bytes, bytes] = {}
+        for topic, append in drain.appends.items():
+            state = self._streams.get(append.stream)
+            if state is not None and not state.keeps_bodies:
+                bodies |= _bodies(append, self._work.bases.get(topic, ()))
+        self._table.apply(drain.changes, bodies)
         self._overlay.clear()
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
@@ -192,6 +198,18 @@ class ShardCore:
 
     def _send(self, partition: int, forward: Forward) -> None:
         self._work.send(partition, forward)
+
+
+def _bodies(append: LogAppend, bases: Sequence[int]) -> dict[bytes, bytes]:
+    """The messages of each new block, by the block's key: gets find them beside it."""
+    found = {}
+    starts = [bisect_left(append.sequences, base) for base in bases]
+    for base, start, stop in zip(bases, starts, [*starts[1:], len(append.sequences)], strict=True):
+        indexes = [sequence - base for sequence in append.sequences[start:stop]]
+        if indexes:
+            key = keys.of(keys.BLOCK, append.incarnation, base)
+            found[key] = pack_bodies(indexes, append.headers[start:stop], append.payloads[start:stop])
+    return found
 
 
 def _log_append(state: StreamState, log: Stored) -> LogAppend:

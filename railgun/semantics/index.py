@@ -98,6 +98,11 @@ class MessageIndex:
             yield from _of_block(block, last, max(-1, lowest - block.base - 1), -1, subjects)
             sequence = block.base - 1
 
+    def block_base(self, sequence: int) -> int | None:
+        """Where the stored block of this message begins; None for one of the drain that runs."""
+        block = None if sequence >= self.tail_base else self._block_of(sequence)
+        return None if block is None else block.base
+
     def offset(self, sequence: int, default: int) -> int:
         """Where to begin reading the log for this message: exact, or below it."""
         if sequence >= self.tail_base:

@@ -19,6 +19,7 @@ from railgun.model.names import Names
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
 from railgun.semantics.blocks import NEVER, Entry
+from railgun.semantics.bodies import find_body
 from railgun.semantics.deduplication import DedupWindow
 from railgun.semantics.index import MessageIndex
 from railgun.semantics.recent import RecentMessages
@@ -213,15 +214,20 @@ class StreamState:
         return make(message, no_headers=no_headers)
 
     def _body(self, sequence: int) -> tuple[Headers, bytes] | None:
-        """Headers and payload, if the message is among the newest or its stream keeps bodies."""
+        """Headers and payload, if they are at hand: among the newest, kept by the stream, or beside their block."""
         found = None if self.recent is None else self.recent.find(self.incarnation, sequence)
         if found is not None:
             return found
-        kept = self.overlay.get(keys.of(keys.BODY, self.incarnation, sequence))
-        if kept is None:
+        if self.keeps_bodies:
+            kept = self.overlay.get(keys.of(keys.BODY, self.incarnation, sequence))
+            if kept is not None:
+                body = wire.decode("message_body", kept)
+                return wire.headers_in(body["headers"]), body["payload"]
+        base = self.index.block_base(sequence)
+        if base is None:
             return None
-        body = wire.decode("message_body", kept)
-        return wire.headers_in(body["headers"]), body["payload"]
+        beside = self.overlay.companion(keys.of(keys.BLOCK, self.incarnation, base))
+        return None if beside is None else find_body(beside, sequence - base)
 
     # -- storing
 

@@ -34,7 +34,7 @@ class FollowingTable(Protocol):
 
     position: int
 
-    def apply(self, changes: Changes, position: int | None = None) -> None: ...
+    def apply(self, changes: Changes, *, position: int | None = None) -> None: ...
 
 
 def restore(
@@ -51,7 +51,7 @@ def restore(
     for batch in batches:
         # Within a batch only the last value of a key matters.
         changes = {record.key: record.value for record in batch}
-        table.apply(changes, batch[-1].offset + 1)
+        table.apply(changes, position=batch[-1].offset + 1)
         count += len(batch)
         if clock() - reported >= _REPORT_EVERY:
             reported = clock()

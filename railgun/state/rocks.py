@@ -12,27 +12,31 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from rocksdict import (
     BlockBasedOptions,
     Cache,
+    DBCompactionStyle,
     DBCompressionType,
+    FifoCompactOptions,
     Options,
     Rdict,
     WriteBatch,
     WriteBufferManager,
 )
 
-from railgun.state.table import Changes
+from railgun.state.table import NO_COMPANIONS, Changes
 
 log = logging.getLogger("railgun.state")
 
 _META: Final = "meta"
+_COMPANIONS: Final = "companions"
 _MARK: Final = b"mark"
 _MIB: Final = 1024 * 1024
+COMPANION_BYTES: Final = 512 * _MIB  # of one shard, on disk
 
 # Shared by all shards of the process, so that memory does not grow with the number of partitions it owns.
 _CACHE: Final = Cache(64 * _MIB)
@@ -53,12 +57,23 @@ def _options() -> Options:
     options.set_write_buffer_manager(_WRITE_BUFFERS)
     options.set_write_buffer_size(16 * _MIB)
     options.set_max_write_buffer_number(3)
-    options.set_max_open_files(256)
+    options.set_max_open_files(-1)  # what FIFO compaction asks for; the bounds below keep them to some dozens
     options.set_max_background_jobs(2)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_MIB)
     options.set_max_total_wal_size(64 * _MIB)
+    return options
+
+
+def _companion_options() -> Options:
+    """Newest kept, oldest dropped, nothing ever rewritten: what is missing is elsewhere."""
+    options = _options()
+    options.set_compaction_style(DBCompactionStyle.fifo())
+    bound = FifoCompactOptions()
+    bound.max_table_files_size = COMPANION_BYTES
+    options.set_fifo_compaction_options(bound)
+    options.set_compression_type(DBCompressionType.none())
     return options
 
 
@@ -73,6 +88,8 @@ class RocksTable:
         """
         self._path = path
         self._meta: Any = None
+        self._companions: Any = None
+        self._beside: Any = None
         self._identity = identity
         self._max_age = max_age
         self._db, self.position = self._open()
@@ -101,7 +118,16 @@ class RocksTable:
             yield key, cursor.value()
             cursor.next()
 
-    def apply(self, changes: Changes, position: int | None = None) -> None:
+    def companion(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._beside.get(key)
+        return value
+
+    def apply(
+        self,
+        changes: Changes,
+        companions: Mapping[bytes, bytes] = NO_COMPANIONS,
+        position: int | None = None,
+    ) -> None:
         """All of the changes and the new position, or after a crash none of them."""
         if position is not None:
             self.position = position
@@ -111,6 +137,8 @@ class RocksTable:
                 batch.delete(key)
             else:
                 batch.put(key, value)
+        for key, value in companions.items():
+            batch.put(key, value, self._companions)
         batch.put(_MARK, self._mark(), self._meta)
         self._db.write(batch)
 
@@ -128,8 +156,12 @@ class RocksTable:
         self._db, self.position = self._open()
 
     def close(self) -> None:
-        self._meta = None
+        self._let_go()
         self._db.close()
+
+    def _let_go(self) -> None:
+        """A handle of a column family keeps the store open, and so locked."""
+        self._meta = self._companions = self._beside = None
 
     def _mark(self) -> bytes:
         return json.dumps(
@@ -155,7 +187,7 @@ class RocksTable:
             reason = "it has not followed the changelog for too long"
         if reason is None:
             return db, position
-        self._meta = None  # a handle keeps the store locked
+        self._let_go()
         db.close()
         return self._renew(reason), 0
 
@@ -166,6 +198,9 @@ class RocksTable:
 
     def _connect(self) -> Rdict:
         self._path.mkdir(parents=True, exist_ok=True)
-        db = Rdict(str(self._path), _options(), {_META: Options(raw_mode=True)})
+        families = {_META: Options(raw_mode=True), _COMPANIONS: _companion_options()}
+        db = Rdict(str(self._path), _options(), families)
         self._meta = db.get_column_family_handle(_META)
+        self._companions = db.get_column_family_handle(_COMPANIONS)
+        self._beside = db.get_column_family(_COMPANIONS)
         return db

@@ -7,11 +7,13 @@ shows a state that was committed. Rules read and write an :class:`Overlay`: comm
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from sortedcontainers import SortedDict
 
 Changes = Mapping[bytes, bytes | None]  # None: the key is removed
+NO_COMPANIONS: Mapping[bytes, bytes] = MappingProxyType({})
 
 
 class Table(Protocol):
@@ -26,12 +28,19 @@ class Table(Protocol):
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Entries whose key begins with ``prefix``, ascending, from ``start`` (a full key) on."""
 
-    def apply(self, changes: Changes) -> None:
-        """All of the changes, or after a crash none of them."""
+    def companion(self, key: bytes) -> bytes | None:
+        """What was put beside the key's value, if this table kept it."""
+
+    def apply(self, changes: Changes, companions: Mapping[bytes, bytes] = NO_COMPANIONS) -> None:
+        """All of the changes, or after a crash none of them.
+
+        ``companions`` are kept beside the values of their keys, for as long as there is room. They are no part of the
+        state: one may be missing at any time, and a table that was restored has none.
+        """
 
 
 class MemoryTable:
-    """A table in the process's memory; it dies with it."""
+    """A table in the process's memory; it dies with it, and keeps no companions."""
 
     def __init__(self) -> None:
         self._entries: SortedDict[bytes, bytes] = SortedDict()
@@ -51,7 +60,10 @@ class MemoryTable:
                 return
             yield key, self._entries[key]
 
-    def apply(self, changes: Changes) -> None:
+    def companion(self, key: bytes) -> bytes | None:
+        return None
+
+    def apply(self, changes: Changes, companions: Mapping[bytes, bytes] = NO_COMPANIONS) -> None:
         for key, value in changes.items():
             if value is None:
                 self._entries.pop(key, None)
@@ -76,6 +88,10 @@ class Overlay:
             value: bytes | None = self._changes[key]
             return value
         return self._table.get(key)
+
+    def companion(self, key: bytes) -> bytes | None:
+        """As :meth:`Table.companion`: of what was committed."""
+        return self._table.companion(key)
 
     def put(self, key: bytes, value: bytes) -> None:
         self._changes[key] = value

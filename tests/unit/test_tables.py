@@ -136,7 +136,7 @@ def test_every_table_answers_alike(
 
 def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
     table = opened(tmp_path)
-    table.apply({b"a": b"1", b"b": b"2"}, 10)
+    table.apply({b"a": b"1", b"b": b"2"}, position=10)
     table.follow(12)
     table.apply({b"a": None})
     table.close()
@@ -149,7 +149,7 @@ def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
 def used(tmp_path: Path) -> Path:
     """The folder of a store that holds something."""
     table = opened(tmp_path)
-    table.apply({b"a": b"1"}, 10)
+    table.apply({b"a": b"1"}, position=10)
     table.close()
     return tmp_path
 
@@ -157,7 +157,7 @@ def used(tmp_path: Path) -> Path:
 def assert_wiped(table: RocksTable, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     assert (table.get(b"a"), table.position) == (None, 0)
     assert reason in caplog.text
-    table.apply({b"a": b"2"}, 3)
+    table.apply({b"a": b"2"}, position=3)
     assert table.get(b"a") == b"2"
     table.close()
 
@@ -178,7 +178,7 @@ def test_a_damaged_store_is_wiped(used: Path, caplog: pytest.LogCaptureFixture) 
 
 def test_a_store_in_use_is_not_wiped(tmp_path: Path) -> None:
     table = opened(tmp_path)
-    table.apply({b"a": b"1"}, 10)
+    table.apply({b"a": b"1"}, position=10)
     with pytest.raises(Exception, match=r"(?i)lock"):
         opened(tmp_path)
     assert table.get(b"a") == b"1"
