@@ -141,7 +141,8 @@ class ShardCore:
             state = self._streams.get(append.stream)
             if state is not None and not state.keeps_bodies:
                 bodies |= _bodies(append, self._work.bases.get(topic, ()))
-        self._table.apply(drain.changes, bodies)
+        if drain.changes:
+            self._table.apply(drain.changes, bodies)
         self._overlay.clear()
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
