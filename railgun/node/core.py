@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from railgun.model import refusals, wire
 from railgun.model.cluster import ClusterLimits
@@ -204,8 +205,8 @@ class ShardCore:
 def _bodies(append: LogAppend, bases: Sequence[int]) -> dict[bytes, bytes]:
     """The messages of each new block, by the block's key: gets find them beside it."""
     found = {}
-    starts = [bisect_left(append.sequences, base) for base in bases]
-    for base, start, stop in zip(bases, starts, [*starts[1:], len(append.sequences)], strict=True):
+    bounds = [bisect_left(append.sequences, base) for base in bases]
+    for base, (start, stop) in zip(bases, pairwise([*bounds, len(append.sequences)]), strict=True):
         indexes = [sequence - base for sequence in append.sequences[start:stop]]
         if indexes:
             key = keys.of(keys.BLOCK, append.incarnation, base)
