@@ -20,6 +20,7 @@ from railgun.model.wire import Forward, Frame
 from railgun.node.drain import Drain, TopicChange
 from railgun.semantics import limits
 from railgun.semantics.configuration import check_update
+from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
@@ -48,19 +49,24 @@ class OwnedStreams:
         self._send = send
         self._states: dict[str, StreamState] = {}
         self._doomed: dict[str, StreamState] = {}
+        self._memory = ShardMemory()
         self.recent = RecentMessages()
 
     def load(self) -> None:
         """Read all streams back from the table."""
         self._states, self._doomed = {}, {}
+        self._memory = ShardMemory()
         for key, _ in self._overlay.scan(keys.STREAM):
-            self._keep(StreamState.load(self._overlay, keys.sequence_in(key), self._names))
+            self._keep(StreamState.load(self._overlay, keys.sequence_in(key), self._names, self._memory))
 
     def reload(self, name: str) -> None:
         """Forget what a dropped drain did to the stream: read it again, if the table has it."""
         state = self._states.pop(name, None) or self._doomed.pop(name, None)
-        if state is not None and self._overlay.get(keys.stream(state.incarnation)) is not None:
-            self._keep(StreamState.load(self._overlay, state.incarnation, self._names))
+        if state is None:
+            return
+        self._memory.forget(state.incarnation)
+        if self._overlay.get(keys.stream(state.incarnation)) is not None:
+            self._keep(StreamState.load(self._overlay, state.incarnation, self._names, self._memory))
 
     def _keep(self, state: StreamState) -> None:
         state.recent = self.recent
@@ -103,7 +109,9 @@ class OwnedStreams:
             return None, api.create_response(known, created=False)
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
-        state = StreamState(self._overlay, config.name, forward.incarnation, config, time, topic)
+        state = StreamState(
+            self._overlay, config.name, forward.incarnation, config, time, topic, self._memory
+        )
         self._keep(state)
         drain.topics.append(TopicChange(topic, state.compacted))
         drain.registry.append((registry_key(state.name), self._registered(state)))
@@ -130,6 +138,7 @@ class OwnedStreams:
     def _delete(self, forward: Forward, known: StreamState, drain: Drain) -> tuple[StreamState | None, Frame]:
         known.deleting = True
         known.seal()
+        known.forget()
         del self._states[known.name]
         self._doomed[known.name] = known
         drain.registry.append((registry_key(known.name), self._registered(known)))
@@ -151,6 +160,7 @@ class OwnedStreams:
             self._send(
                 REGISTRAR, Forward(self._partition, "released", name, state.incarnation, outcome="gone")
             )
+            state.forget()
             del self._doomed[name]
 
     def refused(self, forward: Forward) -> None:

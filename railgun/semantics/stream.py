@@ -21,6 +21,7 @@ from railgun.model.transforms import Transform
 from railgun.semantics.blocks import NEVER, Entry
 from railgun.semantics.deduplication import DedupWindow
 from railgun.semantics.index import MessageIndex
+from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.semantics.subject_index import SubjectIndex
 from railgun.state import keys
@@ -48,9 +49,18 @@ class StreamState:
     """A stream and what it holds. Changes are durable once :meth:`seal` ran and its drain is committed."""
 
     def __init__(
-        self, overlay: Overlay, name: str, incarnation: int, config: StreamConfig, created: int, topic: str
+        self,
+        overlay: Overlay,
+        name: str,
+        incarnation: int,
+        config: StreamConfig,
+        created: int,
+        topic: str,
+        memory: ShardMemory | None = None,
     ) -> None:
+        """``memory``: what the streams of the shard share; alone, a stream has it all."""
         self.overlay = overlay
+        self._memory = memory or ShardMemory()
         self.name = name
         self.incarnation = incarnation
         self.created = created
@@ -68,7 +78,7 @@ class StreamState:
         self._stored = 0  # messages of the drain that runs
         self._bases: list[int] = []  # blocks of the drain that runs
         self.index = MessageIndex(overlay, incarnation, self.last_seq + 1)
-        self.window = DedupWindow(overlay, incarnation, 0)
+        self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
         self._expiries: list[tuple[int, int]] = []  # heap of (when, sequence), of removed messages too
         self._aged = 0  # messages below are gone or exempt from max_age
         self._configure(config)
@@ -77,13 +87,15 @@ class StreamState:
     # -- life
 
     @classmethod
-    def load(cls, overlay: Overlay, incarnation: int, names: Names) -> StreamState:
+    def load(
+        cls, overlay: Overlay, incarnation: int, names: Names, memory: ShardMemory | None = None
+    ) -> StreamState:
         """The stream as the table holds it."""
         data = overlay.get(keys.stream(incarnation))
         assert data is not None, f"no stream {incarnation} in the table"
         record = wire.decode("stream_record", data)
         name, config = record["name"], StreamConfig.from_json(record["config"])
-        state = cls(overlay, name, incarnation, config, record["created"], names.log(name))
+        state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in _RECORDED:
             setattr(state, field, record[field])
         state.index = MessageIndex(overlay, incarnation, state.last_seq + 1)
@@ -112,16 +124,31 @@ class StreamState:
         self._overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
         self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
         self._accepted: dict[str, int] = {}
-        self._by_subject = SubjectIndex(ordered=config.max_msgs_per_subject > 1)
+        self._by_subject = self._new_subjects()
+
+    def forget(self) -> None:
+        """The stream is deleted: nobody asks it any more, so it need not hold memory."""
+        self._by_subject.clear()
+        self.window = DedupWindow(self.overlay, self.incarnation, 0, self._memory.ids)
+        self._memory.forget(self.incarnation)
+
+    def _new_subjects(self) -> SubjectIndex:
+        return SubjectIndex(
+            ordered=self.config.max_msgs_per_subject > 1,
+            incarnation=self.incarnation,
+            scratch=self.overlay.scratch,
+            budget=self._memory.subjects,
+        )
 
     def _derive(self) -> None:
         """Build what is not stored (subjects, timers) from the index."""
-        self._by_subject = SubjectIndex(ordered=self.config.max_msgs_per_subject > 1)
+        self._by_subject = self._new_subjects()
         self._expiries = []
         self._aged = 0
         for block in self.index.blocks(self.first_seq) if self.messages else ():
             if block.removed is None and block.expiries is None and block.base >= self.first_seq:
                 self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
+                self._by_subject.settle()
                 continue
             for index in range(max(0, self.first_seq - block.base), block.count):
                 if not block.is_removed(index):
@@ -129,6 +156,7 @@ class StreamState:
                     self._by_subject.add(entry.subject, entry.sequence)
                     if entry.ends:
                         self._expiries.append((entry.ends, entry.sequence))
+            self._by_subject.settle()
         heapq.heapify(self._expiries)
 
     # -- reading
@@ -172,8 +200,7 @@ class StreamState:
 
     def subjects(self, matching: Filter | None = None) -> dict[str, int]:
         """Literal subject to the number of its existing messages."""
-        chosen = (subject for subject in self._by_subject if matching is None or matching.matches(subject))
-        return self._by_subject.counts(chosen)
+        return self._by_subject.matching(matching)
 
     @property
     def num_subjects(self) -> int:
@@ -405,6 +432,7 @@ class StreamState:
     def _flush(self) -> None:
         self._bases += self.index.seal(self.log_end)
         self.window.seal()
+        self._by_subject.settle()
 
     def committed(self, offsets: Mapping[int, int], log_end: int) -> None:
         """The drain is durable: where its blocks begin in the log, and where no later message lies below."""

@@ -24,6 +24,7 @@ from rocksdict import (
     Rdict,
     WriteBatch,
     WriteBufferManager,
+    WriteOptions,
 )
 
 from railgun.state.table import Changes
@@ -31,6 +32,7 @@ from railgun.state.table import Changes
 log = logging.getLogger("railgun.state")
 
 _META: Final = "meta"
+_SCRATCH: Final = "scratch"
 _MARK: Final = b"mark"
 _MIB: Final = 1024 * 1024
 
@@ -73,6 +75,7 @@ class RocksTable:
         """
         self._path = path
         self._meta: Any = None
+        self.scratch: RocksScratch
         self._identity = identity
         self._max_age = max_age
         self._db, self.position = self._open()
@@ -92,14 +95,7 @@ class RocksTable:
         return (found, cursor.value()) if found.startswith(prefix) else None
 
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        cursor = self._db.iter()
-        cursor.seek(start or prefix)
-        while cursor.valid():
-            key: bytes = cursor.key()
-            if not key.startswith(prefix):
-                return
-            yield key, cursor.value()
-            cursor.next()
+        return _scan(self._db, prefix, start or prefix)
 
     def apply(self, changes: Changes, position: int | None = None) -> None:
         """All of the changes and the new position, or after a crash none of them."""
@@ -129,6 +125,7 @@ class RocksTable:
 
     def close(self) -> None:
         self._meta = None
+        self.scratch.close()
         self._db.close()
 
     def _mark(self) -> bytes:
@@ -156,6 +153,7 @@ class RocksTable:
         if reason is None:
             return db, position
         self._meta = None  # a handle keeps the store locked
+        self.scratch.close()
         db.close()
         return self._renew(reason), 0
 
@@ -166,6 +164,52 @@ class RocksTable:
 
     def _connect(self) -> Rdict:
         self._path.mkdir(parents=True, exist_ok=True)
-        db = Rdict(str(self._path), _options(), {_META: Options(raw_mode=True)})
+        db = Rdict(str(self._path), _options(), {_META: Options(raw_mode=True), _SCRATCH: _options()})
         self._meta = db.get_column_family_handle(_META)
+        self.scratch = RocksScratch(db)
         return db
+
+
+class RocksScratch:
+    """The scratch space of a table: a column family that nobody expects to survive."""
+
+    def __init__(self, db: Rdict) -> None:
+        db.drop_column_family(_SCRATCH)
+        self._db: Any = db.create_column_family(_SCRATCH, _options())
+        self._handle: Any = db.get_column_family_handle(_SCRATCH)
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property in truth
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._db.get(key)
+        return value
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return _scan(self._db, prefix, prefix)
+
+    def apply(self, changes: Changes) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key, self._handle)
+            else:
+                batch.put(key, value, self._handle)
+        self._db.write(batch, self._unlogged)
+
+    def clear(self, prefix: bytes) -> None:
+        if next(self.scan(prefix), None) is not None:
+            self._db.delete_range(prefix, prefix + b"\xff" * 64)
+
+    def close(self) -> None:
+        self._db = self._handle = None  # a handle keeps the store locked
+
+
+def _scan(db: Any, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    cursor = db.iter()
+    cursor.seek(start)
+    while cursor.valid():
+        key: bytes = cursor.key()
+        if not key.startswith(prefix):
+            return
+        yield key, cursor.value()
+        cursor.next()
