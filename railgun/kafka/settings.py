@@ -107,7 +107,7 @@ class KafkaSettings:
     def _try_out(self) -> None:
         """Let librdkafka read the settings, in clients that connect to nothing."""
         for name, value in self.options.items():
-            if not isinstance(name, str) or not _is_known(name):
+            if not _is_known(name):
                 raise ConfigError(f"the Kafka setting {name!r} is not known to librdkafka")
             if name.endswith(".location") and value != "probe" and not os.path.exists(str(value)):
                 raise ConfigError(f"the Kafka setting {name!r} names a file that does not exist: {value}")

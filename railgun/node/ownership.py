@@ -27,7 +27,7 @@ from railgun.state import keys
 from railgun.state.table import Overlay
 
 REGISTRAR = 0  # the partition whose shard registers streams
-SWEPT_KEYS = 5_000  # removed of a deleted stream in one drain
+SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that are no longer kept
 
 Send = Callable[[int, Forward], None]
 
@@ -81,8 +81,8 @@ class OwnedStreams:
 
     @property
     def sweeping(self) -> bool:
-        """Deleted streams still have keys to remove."""
-        return bool(self._doomed)
+        """There are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
+        return bool(self._doomed) or any(state.has_stray_bodies for state in self._states.values())
 
     # -- changes
 
@@ -145,14 +145,21 @@ class OwnedStreams:
         return known, api.success_response(Operation.STREAM_DELETE)
 
     def sweep(self, drain: Drain) -> None:
-        """Remove some more keys of deleted streams; with the last ones their topic, registry record and name."""
+        """Remove some more keys; with the last ones of a deleted stream its topic, registry record and name."""
+        left = SWEPT_KEYS
+        for state in self._states.values():
+            if state.has_stray_bodies and left:
+                left -= state.drop_stray_bodies(left)
         for name, state in list(self._doomed.items()):
+            if not left:
+                return
             prefixes = (keys.all_of(kind, state.incarnation) for kind in keys.OF_A_STREAM)
             found = chain.from_iterable(self._overlay.scan(prefix) for prefix in prefixes)
-            doomed = [key for key, _ in islice(found, SWEPT_KEYS)]
+            doomed = [key for key, _ in islice(found, left)]
             for key in doomed:
                 self._overlay.delete(key)
-            if len(doomed) == SWEPT_KEYS:
+            left -= len(doomed)
+            if not left:
                 return
             self._overlay.delete(keys.stream(state.incarnation))
             drain.doomed_topics.append(state.topic)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from itertools import islice, takewhile
 
 from railgun.model import wire
 from railgun.model.config import StreamConfig
@@ -81,6 +82,8 @@ class StreamState:
         self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
         self._expiries: list[tuple[int, int]] = []  # heap of (when, sequence), of removed messages too
         self._aged = 0  # messages below are gone or exempt from max_age
+        # Bodies of messages in this range are needed no more, and leave the table over several drains.
+        self._stray_bodies = range(0)
         self._configure(config)
         self.compacted = config.max_msgs_per_subject > 0
 
@@ -101,6 +104,7 @@ class StreamState:
         state.index = MessageIndex(overlay, incarnation, state.last_seq + 1)
         state.window.load()
         state._derive()
+        state._find_stray_bodies()
         return state
 
     def reconfigure(self, config: StreamConfig, now: int) -> None:
@@ -111,6 +115,8 @@ class StreamState:
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
         self._derive()
+        if not self.keeps_bodies:
+            self._find_stray_bodies()
         self.window.expire(now)
 
     def _configure(self, config: StreamConfig) -> None:
@@ -328,7 +334,7 @@ class StreamState:
         self.messages -= 1
         self.bytes -= entry.size
         self._by_subject.discard(entry.subject, sequence, self._newest_before)
-        if self.keeps_bodies:
+        if self.keeps_bodies or sequence in self._stray_bodies:
             self.overlay.delete(keys.of(keys.BODY, self.incarnation, sequence))
         if self.compacted:
             self._bury(entry.subject, sequence)
@@ -369,15 +375,39 @@ class StreamState:
             self.tombstones.extend(
                 (self._stored, self.log_key(e.subject, e.sequence)) for e in self.iterate()
             )
-        if self.keeps_bodies:
-            for key, _ in list(self.overlay.scan(keys.all_of(keys.BODY, self.incarnation))):
-                self.overlay.delete(key)
         self.index.hide_below(next_sequence)
         self._by_subject.clear()
         self._expiries.clear()
         self.messages = self.bytes = 0
         self.first_seq, self.last_seq = next_sequence, next_sequence - 1
+        self._find_stray_bodies()
         return gone
+
+    def _find_stray_bodies(self) -> None:
+        """Bodies below the first message are of no use; and all of them, where the stream keeps none any more."""
+        prefix = keys.all_of(keys.BODY, self.incarnation)
+        end = self.first_seq if self.keeps_bodies else self.last_seq + 1
+        lowest = next((keys.sequence_in(key) for key, _ in self.overlay.scan(prefix)), end)
+        self._stray_bodies = range(lowest, end)
+
+    @property
+    def has_stray_bodies(self) -> bool:
+        """The table holds bodies that nobody needs: :meth:`drop_stray_bodies` until it does not."""
+        return bool(self._stray_bodies)
+
+    def drop_stray_bodies(self, most: int) -> int:
+        """Remove so many of them at most; how many it were."""
+        prefix = keys.all_of(keys.BODY, self.incarnation)
+        found = self.overlay.scan(prefix, prefix + keys.number(self._stray_bodies.start))
+        doomed = list(islice(takewhile(self._is_stray, (key for key, _ in found)), most))
+        for key in doomed:
+            self.overlay.delete(key)
+        end = self._stray_bodies.stop
+        self._stray_bodies = range(end if len(doomed) < most else keys.sequence_in(doomed[-1]) + 1, end)
+        return len(doomed)
+
+    def _is_stray(self, key: bytes) -> bool:
+        return keys.sequence_in(key) in self._stray_bodies
 
     # -- time
 
