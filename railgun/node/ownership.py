@@ -82,7 +82,7 @@ class OwnedStreams:
     @property
     def sweeping(self) -> bool:
         """There are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
-        return bool(self._doomed) or any(state.has_stray_bodies for state in self._states.values())
+        return bool(self._doomed or self._memory.untidy)
 
     # -- changes
 
@@ -147,8 +147,9 @@ class OwnedStreams:
     def sweep(self, drain: Drain) -> None:
         """Remove some more keys; with the last ones of a deleted stream its topic, registry record and name."""
         left = SWEPT_KEYS
-        for state in self._states.values():
-            if state.has_stray_bodies and left:
+        untidy = self._memory.untidy
+        for state in [one for one in self._states.values() if one.incarnation in untidy]:
+            if left:
                 left -= state.drop_stray_bodies(left)
         for name, state in list(self._doomed.items()):
             if not left:

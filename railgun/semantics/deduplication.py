@@ -21,6 +21,7 @@ from railgun.state.table import Overlay
 
 BLOCK_IDS = 512  # accepted one by one: a block is one record, so it stays small
 BLOCK_CHARACTERS = 65_536
+DROPPED_BLOCKS = 5_000  # at most in one drain: no transaction grows without bound
 CACHED_BLOCKS = 4  # read back: who repeats one id tends to repeat its neighbours
 
 
@@ -53,6 +54,7 @@ class DedupWindow:
         self._sequence_of: dict[str, int] = {}  # of the newer ids, as the next two
         self._accepted: deque[_Accepted] = deque()
         self._fresh: list[_Accepted] = []  # of the drain that runs
+        self._expired: deque[int] = deque()  # blocks that have left the window, but not yet the table
 
     def __len__(self) -> int:
         return len(self._sequence_of) + sum(digest.ids for digest in self._digests)
@@ -133,25 +135,30 @@ class DedupWindow:
     def expire(self, now: int) -> None:
         """Forget the ids whose window is over (DUP-05, DUP-06)."""
         while self._digests:
-            for base in self._digests[0].expire(now - self.window):
-                self._overlay.delete(keys.of(keys.IDS, self._incarnation, base))
+            self._expired.extend(self._digests[0].expire(now - self.window))
             if self._digests[0]:
                 break
             self._digests.popleft()
         while self._accepted and self._accepted[0].time + self.window <= now:
             gone = self._accepted.popleft()
-            self._overlay.delete(keys.of(keys.IDS, self._incarnation, gone.base))
+            self._expired.append(gone.base)
             self._forget(gone)
         # A drain may span more than the window: what waited through an outage comes with its old times.
         while self._fresh and self._fresh[0].time + self.window <= now:
             self._forget(self._fresh.pop(0))
+
+    def drop_expired(self, most: int | None = None) -> None:
+        """Remove blocks that have left the window from the table, so many at most. One that is read again leaves again."""
+        for _ in range(len(self._expired) if most is None else min(most, len(self._expired))):
+            self._overlay.delete(keys.of(keys.IDS, self._incarnation, self._expired.popleft()))
 
     def _forget(self, gone: _Accepted) -> None:
         for message_id in gone.ids:
             del self._sequence_of[message_id]
 
     def seal(self) -> None:
-        """End the drain: its ids go into the overlay."""
+        """End the drain: its ids go into the overlay, and some of what has expired leaves the table."""
+        self.drop_expired(DROPPED_BLOCKS)
         for block in self._fresh:
             consecutive = list(block.sequences) == list(range(block.base, block.base + len(block.ids)))
             self._overlay.put(

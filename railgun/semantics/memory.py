@@ -1,4 +1,4 @@
-"""How much a shard remembers of its streams in memory; what is beyond is found through the table.
+"""What the streams of a shard share: how much of them is in memory. What is beyond is found through the table.
 
 The limits hold for all streams of a shard together, because the number of streams has no bound of its own. A stream that
 has grown gives up its own oldest; a few are left to each, so that one large stream does not slow all others down.
@@ -32,13 +32,15 @@ class Budget:
 
 
 class ShardMemory:
-    """The budgets that the streams of one shard share."""
+    """The budgets of one shard, and which of its streams have something to tidy up."""
 
     def __init__(self) -> None:
         self.ids = Budget(IDS, LEFT_TO_EACH)
         self.subjects = Budget(SUBJECTS, LEFT_TO_EACH)
+        self.untidy: set[int] = set()  # incarnations whose table holds bodies that nobody needs
 
     def forget(self, incarnation: int) -> None:
         """The stream is gone."""
         self.ids.forget(incarnation)
         self.subjects.forget(incarnation)
+        self.untidy.discard(incarnation)

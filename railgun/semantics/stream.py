@@ -110,7 +110,8 @@ class StreamState:
     def reconfigure(self, config: StreamConfig, now: int) -> None:
         """Take over a checked configuration; ids outside a shorter window are forgotten at once (DUP-11)."""
         self._flush()
-        self.window.expire(now)  # what has left the old window does not come back with a longer one
+        self.window.expire(now)
+        self.window.drop_expired()  # what has left the old window does not come back with a longer one
         self._configure(config)
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
@@ -389,14 +390,11 @@ class StreamState:
         end = self.first_seq if self.keeps_bodies else self.last_seq + 1
         lowest = next((keys.sequence_in(key) for key, _ in self.overlay.scan(prefix)), end)
         self._stray_bodies = range(lowest, end)
-
-    @property
-    def has_stray_bodies(self) -> bool:
-        """The table holds bodies that nobody needs: :meth:`drop_stray_bodies` until it does not."""
-        return bool(self._stray_bodies)
+        if self._stray_bodies:
+            self._memory.untidy.add(self.incarnation)
 
     def drop_stray_bodies(self, most: int) -> int:
-        """Remove so many of them at most; how many it were."""
+        """Remove so many at most of the bodies that nobody needs; how many it were. Untidy no more if that was all."""
         prefix = keys.all_of(keys.BODY, self.incarnation)
         found = self.overlay.scan(prefix, prefix + keys.number(self._stray_bodies.start))
         doomed = list(islice(takewhile(self._is_stray, (key for key, _ in found)), most))
@@ -404,6 +402,8 @@ class StreamState:
             self.overlay.delete(key)
         end = self._stray_bodies.stop
         self._stray_bodies = range(end if len(doomed) < most else keys.sequence_in(doomed[-1]) + 1, end)
+        if not self._stray_bodies:
+            self._memory.untidy.discard(self.incarnation)
         return len(doomed)
 
     def _is_stray(self, key: bytes) -> bool:
