@@ -8,7 +8,7 @@ from __future__ import annotations
 
 IDS = 250_000  # of the de-duplication windows: some 40 MB
 SUBJECTS = 250_000  # some 40 MB, more where the sequences of each subject are kept
-LEFT_TO_EACH = 2_000  # a stream with fewer never gives any up
+LEFT_TO_EACH = 500  # a stream with fewer never gives any up
 
 
 class Budget:
