@@ -37,6 +37,7 @@ from railgun.errors import (
     StreamNotFound,
     StreamSealed,
     SubjectsOverlap,
+    TooManyWaiting,
     WrongLastMessageId,
     WrongLastSequence,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "StreamNotFound",
     "StreamSealed",
     "SubjectsOverlap",
+    "TooManyWaiting",
     "WrongLastMessageId",
     "WrongLastSequence",
 ]

@@ -10,6 +10,7 @@
     ├── RequestTimeout              no answer in time (also a TimeoutError); the outcome is unknown
     ├── ConnectionClosed            the facade was closed before the call could end
     ├── MessageTooLarge             refused before sending: the record would not fit
+    ├── TooManyWaiting              refused before sending: an async publisher is far ahead of the answers
     ├── NoStreamResponse            no stream captures the subject
     ├── EmbeddedBrokerError         the local broker cannot be started or kept running
     └── ApiError                    a refusal by the stream's owner: code, err_code, description
@@ -57,6 +58,7 @@ __all__ = [
     "StreamNotFound",
     "StreamSealed",
     "SubjectsOverlap",
+    "TooManyWaiting",
     "WrongLastMessageId",
     "WrongLastSequence",
     "api_error",
@@ -93,6 +95,10 @@ class ConnectionClosed(RailgunError):
 
 class MessageTooLarge(RailgunError, ValueError):
     """Refused before anything was sent: the record would not fit into the transport."""
+
+
+class TooManyWaiting(RailgunError):
+    """Nothing was sent: ``publish_soon`` of an event loop is too far ahead of the answers. Await some, then go on."""
 
 
 class NoStreamResponse(RailgunError):

@@ -12,6 +12,8 @@ from typing import Annotated, Final
 
 import typer
 
+from railgun.kafka.processes import process_alive
+
 SERVER_VARIABLE: Final = "RAILGUN_SERVER"
 FALLBACK_SERVER: Final = "localhost:9092"
 
@@ -38,7 +40,7 @@ def last_up() -> str | None:
         pid, bootstrap = int(note["pid"]), str(note["bootstrap"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return bootstrap if _alive(pid) else None
+    return bootstrap if process_alive(pid) else None
 
 
 def remember_up(bootstrap: str) -> None:
@@ -64,13 +66,3 @@ def forget_up() -> None:
 def _note_file() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "railgun" / "last-up"
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -151,7 +151,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(**given, **whole)
         except RailgunError as error:
             raise typer.Exit(told(error, as_json=as_json)) from None
-        except KafkaException as error:  # a setting that librdkafka does not know, or the like
+        except KafkaException as error:  # what nobody put into words before
             raise typer.Exit(told(ConfigError(f"Kafka: {error.args[0].str()}"), as_json=as_json)) from None
 
     run.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]

@@ -180,6 +180,8 @@ class AsyncRailgun:
             lane = self._connection.routes.get(subject)
             if lane is None:
                 lane = await asyncio.to_thread(self._connection.route, subject, limit)
+            if not self._connection.packer.has_room:
+                await asyncio.to_thread(self._connection.packer.wait_for_room)
             self._connection.packer.add(lane, subject, data, msg_id or "", given, block=False, silent=True)
             return None
         return await steps.run_async(
@@ -226,7 +228,8 @@ class AsyncRailgun:
         """Publish without waiting; await the future for the ack. Never holds the loop up.
 
         At most ``max_in_flight`` messages are on their way, the others wait in memory: await a future, or ``flush``,
-        now and then. The future also carries NoStreamResponse and what else shows only when the stream is looked up.
+        now and then. Raises TooManyWaiting when 16 times ``max_in_flight`` messages, or 256 MiB, have no answer.
+        The future also carries NoStreamResponse and what else shows only when the stream is looked up.
         """
         given = message_headers(
             headers,
@@ -241,6 +244,7 @@ class AsyncRailgun:
         lane = self._connection.routes.get(subject)
         if lane is None or self._unrouted:
             return self._unrouted.add(subject, data, msg_id or "", given)
+        self._connection.packer.check_ahead()
         return self._connection.packer.add(lane, subject, data, msg_id or "", given, block=False)
 
     async def flush(self, timeout: float | None = None) -> None:

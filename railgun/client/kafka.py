@@ -17,11 +17,11 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.client.kafka_log import LogReader
 from railgun.client.kafka_readers import RegistryReader, ReplyReader, Tee
-from railgun.client.kafka_trouble import Troubles, in_words, librdkafka
 from railgun.client.transport import Delivered, Receiver, Topology
 from railgun.client.watch import START_A_WORKER
 from railgun.errors import ConnectionLost, MessageTooLarge, NoWorker, RailgunError, RequestTimeout
 from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model import headers as h
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names

@@ -5,7 +5,7 @@ time, so messages leave in the order in which they came (PUB-23); what arrives w
 pack. A lone ``publish`` is encoded and handed over by its own thread; everything else by the sender thread.
 
 At most ``max_in_flight`` messages are unanswered. Beyond that a blocking caller waits for room, and what came without
-blocking stays in its lane until there is some.
+blocking stays in its lane until there is some; not without bound (:meth:`Packer.check_ahead`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from functools import partial
 from typing import Any
 
 from railgun.client.futures import Wakeups
-from railgun.client.packs import FRAME, MESSAGE_BYTES, PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture
+from railgun.client.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture, message_size
 from railgun.client.transport import PACK, Delivered
-from railgun.errors import ConnectionClosed, MessageTooLarge, RailgunError
-from railgun.model.headers import block_size
+from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
 from railgun.model.wire import HeaderList, PackReply
 
 Send = Callable[[int, bytes, bytes, bytes, Delivered], None]
+
+# How far what does not block may run ahead of the answers: it waits in the process's memory.
+AHEAD_WINDOWS = 16  # times max_in_flight
+AHEAD_BYTES = 256 * 1024 * 1024
 
 
 class Packer:
@@ -44,6 +47,7 @@ class Packer:
         self._gated: list[Lane] = []  # lanes that wait for room in the window
         self._pending: dict[int, tuple[Lane, Pack]] = {}
         self._unanswered = 0  # in lanes or sent
+        self._unanswered_bytes = 0
         self._sent = 0
         self._next = 1
         self._closed: RailgunError | None = None
@@ -67,13 +71,7 @@ class Packer:
         queue: bool = True,
     ) -> PublishFuture:
         """Put one message into the lane. ``queue=False``: the caller goes on to :meth:`pump`."""
-        size = len(payload) + len(subject) + len(msg_id) + FRAME
-        if headers:
-            size += block_size(headers)
-        if size > MESSAGE_BYTES:
-            raise MessageTooLarge(
-                f"a message of {size} bytes does not fit: {MESSAGE_BYTES} is the most that one can have"
-            )
+        size = message_size(subject, payload, msg_id, headers)
         with self._lock:
             if self._closed is not None or (block and self._unanswered >= self._max):
                 self._wait_for_room()
@@ -99,6 +97,7 @@ class Packer:
             if patience > pack.patience:
                 pack.patience = patience
             self._unanswered += 1
+            self._unanswered_bytes += size
             if queue and not lane.queued:
                 self._enqueue(lane)
         return PublishFuture(pack, index)
@@ -121,8 +120,27 @@ class Packer:
             lane.close_pack()
             lane.ready.append(pack)
             self._unanswered += len(pack.payloads)
+            self._unanswered_bytes += pack.size
             if not lane.queued:
                 self._enqueue(lane)
+
+    def check_ahead(self, others: int = 0, other_bytes: int = 0) -> None:
+        """Raise TooManyWaiting where too much is unanswered, with what waits elsewhere to be added."""
+        count, size = self._unanswered + others, self._unanswered_bytes + other_bytes
+        if count >= self._max * AHEAD_WINDOWS or size >= AHEAD_BYTES:
+            raise TooManyWaiting(
+                f"{count} messages ({size} bytes) have no answer yet, so this one was not taken: "
+                "await a future or flush() now and then"
+            )
+
+    @property
+    def has_room(self) -> bool:
+        return self._unanswered < self._max
+
+    def wait_for_room(self) -> None:
+        """Until fewer than ``max_in_flight`` are unanswered. Raises what the connection ended with."""
+        with self._lock:
+            self._wait_for_room()
 
     def _wait_for_room(self) -> None:
         while self._closed is None and self._unanswered >= self._max:
@@ -239,6 +257,7 @@ class Packer:
         lane.in_flight -= 1
         self._sent -= pack.count
         self._unanswered -= pack.count
+        self._unanswered_bytes -= pack.size
         for gated in self._gated:
             if not gated.queued:
                 self._enqueue(gated)
@@ -284,7 +303,7 @@ class Packer:
             waiting = [pack for lane in lanes for pack in (*lane.ready, lane.open)]
             waiting += [pack for _, pack in self._pending.values()]
             self._pending.clear()
-            self._unanswered = self._sent = 0
+            self._unanswered = self._unanswered_bytes = self._sent = 0
             self._room.notify_all()
             self._work.notify_all()
         for pack in waiting:

@@ -8,7 +8,8 @@ from typing import Any
 
 from railgun.client.futures import Future, Settlement, Wakeups
 from railgun.client.pack_codec import encode_pack
-from railgun.errors import NoStreamResponse, RailgunError, api_error
+from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, api_error
+from railgun.model.headers import block_size
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, Refusal
 from railgun.model.wire import HeaderList, PackReply, PublishPack
@@ -18,7 +19,19 @@ PACK_BYTES = 1_000_000  # with its frame a pack stays below 1 MiB
 MESSAGE_BYTES = (
     8 * 1024 * 1024 - 128 * 1024
 )  # a record holds 8 MiB, and the stored one carries railgun's headers too
-FRAME = 16  # lengths and counts of one message in a pack
+_FRAME = 16  # lengths and counts of one message in a pack
+
+
+def message_size(subject: str, payload: bytes, msg_id: str, headers: HeaderList | None) -> int:
+    """What the message adds to its pack. Raises MessageTooLarge."""
+    size = len(payload) + len(subject) + len(msg_id) + _FRAME
+    if headers:
+        size += block_size(headers)
+    if size > MESSAGE_BYTES:
+        raise MessageTooLarge(
+            f"a message of {size} bytes does not fit: {MESSAGE_BYTES} is the most that one can have"
+        )
+    return size
 
 
 class Pack(Settlement[PackReply]):

@@ -11,7 +11,7 @@ from collections import deque
 
 from railgun.client.connection import Connection
 from railgun.client.futures import Wakeups
-from railgun.client.packs import Pack, PublishFuture
+from railgun.client.packs import Pack, PublishFuture, message_size
 from railgun.errors import RailgunError
 from railgun.model.wire import HeaderList
 
@@ -24,7 +24,10 @@ class Unrouted:
         self._lock = threading.Lock()
         self._queue: deque[tuple[str, Pack]] = deque()
         self._running = False
+        self._routing: Pack | None = None
         self._last: Pack | None = None
+        self._waiting = 0  # messages that are in no lane yet
+        self._bytes = 0  # of them
 
     def __bool__(self) -> bool:
         return self._running
@@ -35,7 +38,11 @@ class Unrouted:
         pack.subjects, pack.payloads = [subject], [payload]
         pack.ids = [msg_id] if msg_id else []
         pack.headers = [headers] if headers else []
+        pack.size = message_size(subject, payload, msg_id, headers)
         with self._lock:
+            self._connection.packer.check_ahead(self._waiting, self._bytes)
+            self._waiting += 1
+            self._bytes += pack.size
             self._queue.append((subject, pack))
             self._last = pack
             if not self._running:
@@ -50,16 +57,28 @@ class Unrouted:
                     self._running = False
                     return
                 subject, pack = self._queue.popleft()
+                self._routing = pack
             try:
                 known = self._connection.routes.get(subject)
                 lane = known or self._connection.route(subject, self._connection.timeout)
                 pack.stream = lane.stream
-                self._connection.packer.adopt(lane, pack)
+                with self._lock:
+                    self._forget(pack)
+                    self._connection.packer.adopt(lane, pack)
             except Exception as error:  # noqa: BLE001 - whatever it was, the future must carry it
+                with self._lock:
+                    self._forget(pack)
                 wakeups = Wakeups()
                 reason = error if isinstance(error, RailgunError) else RailgunError(f"not sent: {error!r}")
                 pack.settle(None, reason, wakeups)
                 wakeups.deliver()
+
+    def _forget(self, pack: Pack) -> None:
+        """The pack waits here no longer; a second time says nothing new."""
+        if pack is self._routing:
+            self._routing = None
+            self._waiting -= 1
+            self._bytes -= pack.size
 
     def wait_empty(self, timeout: float) -> None:
         """Wait until everything that was put here has its outcome, or the time is over."""

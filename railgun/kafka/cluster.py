@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.errors import ConfigError, ConnectionLost
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import TIMEOUT, Topics, cell_topics, check_partitions, registry_topic, said_in_words
+from railgun.kafka.trouble import reach
 from railgun.model.names import Names
 from railgun.model.wire import decode, encode
 
@@ -86,6 +87,7 @@ def prepare_cluster(kafka: KafkaSettings, wanted: Protected, replication_factor:
     in words. A file that differs from the record is reported as a warning and not obeyed.
     """
     names = Names(wanted.prefix)
+    reach(kafka, TIMEOUT)
     topics = Topics(AdminClient(kafka.admin()), replication_factor)
     before = topics.partition_counts()
     topics.create([registry_topic(names)])

@@ -2,16 +2,20 @@
 
 Owns: librdkafka's dictionaries for each role, and the same address and credentials in the form that aiokafka (under
 Faust) wants. A user's ``kafka`` table passes through untouched (SASL, TLS, client.id …), except for the settings that
-exactly-once depends on: giving one of those is a :class:`~railgun.errors.ConfigError`, never silently overruled.
+exactly-once depends on: giving one of those is a :class:`~railgun.errors.ConfigError`, never silently overruled. So is
+one that librdkafka does not know or cannot use; it is asked at once, and not when the first client is opened.
 Secrets live in here and nowhere else; ``repr`` hides them, so a logged object gives nothing away.
 """
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from railgun.errors import ConfigError
 
@@ -41,6 +45,7 @@ _OURS: Final = frozenset(
         "delivery.timeout.ms",
     }
 )
+_ALONE: Final[dict[str, Any]] = {"bootstrap.servers": "", "log_level": 0}  # a client that connects to nothing
 _SECRET_WORDS: Final = ("password", "secret", "key", "token", "jaas", "pem")
 
 # Every client must be able to carry the largest record that the topics take.
@@ -96,6 +101,29 @@ class KafkaSettings:
         for name in self.options:
             if name in _OURS:
                 raise ConfigError(f"the Kafka setting {name!r} is railgun's own and cannot be given")
+        if self.options:
+            self._try_out()
+
+    def _try_out(self) -> None:
+        """Let librdkafka read the settings, in clients that connect to nothing."""
+        for name, value in self.options.items():
+            if not _is_known(name):
+                raise ConfigError(f"the Kafka setting {name!r} is not known to librdkafka")
+            if name.endswith(".location") and value != "probe" and not os.path.exists(str(value)):
+                raise ConfigError(f"the Kafka setting {name!r} names a file that does not exist: {value}")
+        try:
+            Producer({**self.producer(), **_ALONE})
+            Consumer({**self.consumer(), **_ALONE}).close()
+        except (KafkaException, TypeError, ValueError) as error:
+            said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            raise ConfigError(f"the Kafka settings cannot be used: {self._without_secrets(said)}") from None
+
+    def _without_secrets(self, text: str) -> str:
+        text = text.removeprefix("Failed to create producer: ").removeprefix("Failed to create consumer: ")
+        for name, value in self.options.items():
+            if _is_secret(name) and str(value):
+                text = text.replace(str(value), "***")
+        return text.strip()
 
     def __repr__(self) -> str:
         shown = {name: "***" if _is_secret(name) else value for name, value in self.options.items()}
@@ -172,6 +200,17 @@ class KafkaSettings:
 
 def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "."): value for name, value in overrides.items()}
+
+
+def _is_known(name: str) -> bool:
+    """Whether librdkafka has a setting of that name; what it may be is another question."""
+    try:
+        Producer({name: None, **_ALONE})
+    except KafkaException as error:
+        return "No such configuration property" not in error.args[0].str()
+    except (TypeError, ValueError):
+        return True
+    return True
 
 
 def _is_secret(name: str) -> bool:

@@ -20,13 +20,14 @@ from railgun.model.wire import Forward, Frame
 from railgun.node.drain import Drain, TopicChange
 from railgun.semantics import limits
 from railgun.semantics.configuration import check_update
+from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
 from railgun.state.table import Overlay
 
 REGISTRAR = 0  # the partition whose shard registers streams
-SWEPT_KEYS = 5_000  # removed of a deleted stream in one drain
+SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that are no longer kept
 
 Send = Callable[[int, Forward], None]
 
@@ -48,19 +49,24 @@ class OwnedStreams:
         self._send = send
         self._states: dict[str, StreamState] = {}
         self._doomed: dict[str, StreamState] = {}
+        self._memory = ShardMemory()
         self.recent = RecentMessages()
 
     def load(self) -> None:
         """Read all streams back from the table."""
         self._states, self._doomed = {}, {}
+        self._memory = ShardMemory()
         for key, _ in self._overlay.scan(keys.STREAM):
-            self._keep(StreamState.load(self._overlay, keys.sequence_in(key), self._names))
+            self._keep(StreamState.load(self._overlay, keys.sequence_in(key), self._names, self._memory))
 
     def reload(self, name: str) -> None:
         """Forget what a dropped drain did to the stream: read it again, if the table has it."""
         state = self._states.pop(name, None) or self._doomed.pop(name, None)
-        if state is not None and self._overlay.get(keys.stream(state.incarnation)) is not None:
-            self._keep(StreamState.load(self._overlay, state.incarnation, self._names))
+        if state is None:
+            return
+        self._memory.forget(state.incarnation)
+        if self._overlay.get(keys.stream(state.incarnation)) is not None:
+            self._keep(StreamState.load(self._overlay, state.incarnation, self._names, self._memory))
 
     def _keep(self, state: StreamState) -> None:
         state.recent = self.recent
@@ -75,8 +81,8 @@ class OwnedStreams:
 
     @property
     def sweeping(self) -> bool:
-        """Deleted streams still have keys to remove."""
-        return bool(self._doomed)
+        """There are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
+        return bool(self._doomed or self._memory.untidy)
 
     # -- changes
 
@@ -103,7 +109,9 @@ class OwnedStreams:
             return None, api.create_response(known, created=False)
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
-        state = StreamState(self._overlay, config.name, forward.incarnation, config, time, topic)
+        state = StreamState(
+            self._overlay, config.name, forward.incarnation, config, time, topic, self._memory
+        )
         self._keep(state)
         drain.topics.append(TopicChange(topic, state.compacted))
         drain.registry.append((registry_key(state.name), self._registered(state)))
@@ -130,20 +138,29 @@ class OwnedStreams:
     def _delete(self, forward: Forward, known: StreamState, drain: Drain) -> tuple[StreamState | None, Frame]:
         known.deleting = True
         known.seal()
+        known.forget()
         del self._states[known.name]
         self._doomed[known.name] = known
         drain.registry.append((registry_key(known.name), self._registered(known)))
         return known, api.success_response(Operation.STREAM_DELETE)
 
     def sweep(self, drain: Drain) -> None:
-        """Remove some more keys of deleted streams; with the last ones their topic, registry record and name."""
+        """Remove some more keys; with the last ones of a deleted stream its topic, registry record and name."""
+        left = SWEPT_KEYS
+        untidy = self._memory.untidy
+        for state in [one for one in self._states.values() if one.incarnation in untidy]:
+            if left:
+                left -= state.drop_stray_bodies(left)
         for name, state in list(self._doomed.items()):
+            if not left:
+                return
             prefixes = (keys.all_of(kind, state.incarnation) for kind in keys.OF_A_STREAM)
             found = chain.from_iterable(self._overlay.scan(prefix) for prefix in prefixes)
-            doomed = [key for key, _ in islice(found, SWEPT_KEYS)]
+            doomed = [key for key, _ in islice(found, left)]
             for key in doomed:
                 self._overlay.delete(key)
-            if len(doomed) == SWEPT_KEYS:
+            left -= len(doomed)
+            if not left:
                 return
             self._overlay.delete(keys.stream(state.incarnation))
             drain.doomed_topics.append(state.topic)
@@ -151,6 +168,7 @@ class OwnedStreams:
             self._send(
                 REGISTRAR, Forward(self._partition, "released", name, state.incarnation, outcome="gone")
             )
+            state.forget()
             del self._doomed[name]
 
     def refused(self, forward: Forward) -> None:

@@ -115,9 +115,12 @@ def load_settings(path: Path | None = None, *, data_dir: Path | None = None) -> 
         Names(read.cluster.prefix)
     except ValueError as error:
         raise ConfigError(f"the configuration file {file}: cluster.prefix: {error}") from error
-    settings = NodeSettings(read.cluster, node, KafkaSettings(node.bootstrap, _flat(node.kafka)))
-    settings.kafka.aiokafka_auth()  # what the worker cannot use is said now, not at the first rebalance
-    return settings
+    try:
+        kafka = KafkaSettings(node.bootstrap, _flat(node.kafka))
+        kafka.aiokafka_auth()  # what the worker cannot use is said now, not at the first rebalance
+    except ConfigError as error:
+        raise ConfigError(f"the configuration file {file}: {error}") from error
+    return NodeSettings(read.cluster, node, kafka)
 
 
 def _flat(table: dict[str, Any], head: str = "") -> dict[str, Any]:

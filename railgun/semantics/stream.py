@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from itertools import islice, takewhile
 
 from railgun.model import wire
 from railgun.model.config import StreamConfig
@@ -22,6 +23,7 @@ from railgun.semantics.blocks import NEVER, Entry
 from railgun.semantics.bodies import find_body
 from railgun.semantics.deduplication import DedupWindow
 from railgun.semantics.index import MessageIndex
+from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.semantics.subject_index import SubjectIndex
 from railgun.state import keys
@@ -49,9 +51,18 @@ class StreamState:
     """A stream and what it holds. Changes are durable once :meth:`seal` ran and its drain is committed."""
 
     def __init__(
-        self, overlay: Overlay, name: str, incarnation: int, config: StreamConfig, created: int, topic: str
+        self,
+        overlay: Overlay,
+        name: str,
+        incarnation: int,
+        config: StreamConfig,
+        created: int,
+        topic: str,
+        memory: ShardMemory | None = None,
     ) -> None:
+        """``memory``: what the streams of the shard share; alone, a stream has it all."""
         self.overlay = overlay
+        self._memory = memory or ShardMemory()
         self.name = name
         self.incarnation = incarnation
         self.created = created
@@ -69,37 +80,45 @@ class StreamState:
         self._stored = 0  # messages of the drain that runs
         self._bases: list[int] = []  # blocks of the drain that runs
         self.index = MessageIndex(overlay, incarnation, self.last_seq + 1)
-        self.window = DedupWindow(overlay, incarnation, 0)
+        self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
         self._expiries: list[tuple[int, int]] = []  # heap of (when, sequence), of removed messages too
         self._aged = 0  # messages below are gone or exempt from max_age
+        # Bodies of messages in this range are needed no more, and leave the table over several drains.
+        self._stray_bodies = range(0)
         self._configure(config)
         self.compacted = config.max_msgs_per_subject > 0
 
     # -- life
 
     @classmethod
-    def load(cls, overlay: Overlay, incarnation: int, names: Names) -> StreamState:
+    def load(
+        cls, overlay: Overlay, incarnation: int, names: Names, memory: ShardMemory | None = None
+    ) -> StreamState:
         """The stream as the table holds it."""
         data = overlay.get(keys.stream(incarnation))
         assert data is not None, f"no stream {incarnation} in the table"
         record = wire.decode("stream_record", data)
         name, config = record["name"], StreamConfig.from_json(record["config"])
-        state = cls(overlay, name, incarnation, config, record["created"], names.log(name))
+        state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in _RECORDED:
             setattr(state, field, record[field])
         state.index = MessageIndex(overlay, incarnation, state.last_seq + 1)
         state.window.load()
         state._derive()
+        state._find_stray_bodies()
         return state
 
     def reconfigure(self, config: StreamConfig, now: int) -> None:
         """Take over a checked configuration; ids outside a shorter window are forgotten at once (DUP-11)."""
         self._flush()
-        self.window.expire(now)  # what has left the old window does not come back with a longer one
+        self.window.expire(now)
+        self.window.drop_expired()  # what has left the old window does not come back with a longer one
         self._configure(config)
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
         self._derive()
+        if not self.keeps_bodies:
+            self._find_stray_bodies()
         self.window.expire(now)
 
     def _configure(self, config: StreamConfig) -> None:
@@ -113,16 +132,31 @@ class StreamState:
         self._overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
         self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
         self._accepted: dict[str, int] = {}
-        self._by_subject = SubjectIndex(ordered=config.max_msgs_per_subject > 1)
+        self._by_subject = self._new_subjects()
+
+    def forget(self) -> None:
+        """The stream is deleted: nobody asks it any more, so it need not hold memory."""
+        self._by_subject.clear()
+        self.window = DedupWindow(self.overlay, self.incarnation, 0, self._memory.ids)
+        self._memory.forget(self.incarnation)
+
+    def _new_subjects(self) -> SubjectIndex:
+        return SubjectIndex(
+            ordered=self.config.max_msgs_per_subject > 1,
+            incarnation=self.incarnation,
+            scratch=self.overlay.scratch,
+            budget=self._memory.subjects,
+        )
 
     def _derive(self) -> None:
         """Build what is not stored (subjects, timers) from the index."""
-        self._by_subject = SubjectIndex(ordered=self.config.max_msgs_per_subject > 1)
+        self._by_subject = self._new_subjects()
         self._expiries = []
         self._aged = 0
         for block in self.index.blocks(self.first_seq) if self.messages else ():
             if block.removed is None and block.expiries is None and block.base >= self.first_seq:
                 self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
+                self._by_subject.settle()
                 continue
             for index in range(max(0, self.first_seq - block.base), block.count):
                 if not block.is_removed(index):
@@ -130,6 +164,7 @@ class StreamState:
                     self._by_subject.add(entry.subject, entry.sequence)
                     if entry.ends:
                         self._expiries.append((entry.ends, entry.sequence))
+            self._by_subject.settle()
         heapq.heapify(self._expiries)
 
     # -- reading
@@ -173,8 +208,7 @@ class StreamState:
 
     def subjects(self, matching: Filter | None = None) -> dict[str, int]:
         """Literal subject to the number of its existing messages."""
-        chosen = (subject for subject in self._by_subject if matching is None or matching.matches(subject))
-        return self._by_subject.counts(chosen)
+        return self._by_subject.matching(matching)
 
     @property
     def num_subjects(self) -> int:
@@ -307,7 +341,7 @@ class StreamState:
         self.messages -= 1
         self.bytes -= entry.size
         self._by_subject.discard(entry.subject, sequence, self._newest_before)
-        if self.keeps_bodies:
+        if self.keeps_bodies or sequence in self._stray_bodies:
             self.overlay.delete(keys.of(keys.BODY, self.incarnation, sequence))
         if self.compacted:
             self._bury(entry.subject, sequence)
@@ -348,15 +382,38 @@ class StreamState:
             self.tombstones.extend(
                 (self._stored, self.log_key(e.subject, e.sequence)) for e in self.iterate()
             )
-        if self.keeps_bodies:
-            for key, _ in list(self.overlay.scan(keys.all_of(keys.BODY, self.incarnation))):
-                self.overlay.delete(key)
         self.index.hide_below(next_sequence)
         self._by_subject.clear()
         self._expiries.clear()
         self.messages = self.bytes = 0
         self.first_seq, self.last_seq = next_sequence, next_sequence - 1
+        self._find_stray_bodies()
         return gone
+
+    def _find_stray_bodies(self) -> None:
+        """Bodies below the first message are of no use; and all of them, where the stream keeps none any more."""
+        prefix = keys.all_of(keys.BODY, self.incarnation)
+        end = self.first_seq if self.keeps_bodies else self.last_seq + 1
+        lowest = next((keys.sequence_in(key) for key, _ in self.overlay.scan(prefix)), end)
+        self._stray_bodies = range(lowest, end)
+        if self._stray_bodies:
+            self._memory.untidy.add(self.incarnation)
+
+    def drop_stray_bodies(self, most: int) -> int:
+        """Remove so many at most of the bodies that nobody needs; how many it were. Untidy no more if that was all."""
+        prefix = keys.all_of(keys.BODY, self.incarnation)
+        found = self.overlay.scan(prefix, prefix + keys.number(self._stray_bodies.start))
+        doomed = list(islice(takewhile(self._is_stray, (key for key, _ in found)), most))
+        for key in doomed:
+            self.overlay.delete(key)
+        end = self._stray_bodies.stop
+        self._stray_bodies = range(end if len(doomed) < most else keys.sequence_in(doomed[-1]) + 1, end)
+        if not self._stray_bodies:
+            self._memory.untidy.discard(self.incarnation)
+        return len(doomed)
+
+    def _is_stray(self, key: bytes) -> bool:
+        return keys.sequence_in(key) in self._stray_bodies
 
     # -- time
 
@@ -411,6 +468,7 @@ class StreamState:
     def _flush(self) -> None:
         self._bases += self.index.seal(self.log_end)
         self.window.seal()
+        self._by_subject.settle()
 
     def committed(self, offsets: Mapping[int, int], log_end: int) -> None:
         """The drain is durable: where its blocks begin in the log, and where no later message lies below."""

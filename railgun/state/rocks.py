@@ -26,6 +26,7 @@ from rocksdict import (
     Rdict,
     WriteBatch,
     WriteBufferManager,
+    WriteOptions,
 )
 
 from railgun.state.table import NO_COMPANIONS, Changes
@@ -34,6 +35,7 @@ log = logging.getLogger("railgun.state")
 
 _META: Final = "meta"
 _COMPANIONS: Final = "companions"
+_SCRATCH: Final = "scratch"
 _MARK: Final = b"mark"
 _MIB: Final = 1024 * 1024
 COMPANION_BYTES: Final = 512 * _MIB  # of one shard, on disk
@@ -90,6 +92,7 @@ class RocksTable:
         self._meta: Any = None
         self._companions: Any = None
         self._beside: Any = None
+        self.scratch: RocksScratch
         self._identity = identity
         self._max_age = max_age
         self._db, self.position = self._open()
@@ -109,14 +112,7 @@ class RocksTable:
         return (found, cursor.value()) if found.startswith(prefix) else None
 
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        cursor = self._db.iter()
-        cursor.seek(start or prefix)
-        while cursor.valid():
-            key: bytes = cursor.key()
-            if not key.startswith(prefix):
-                return
-            yield key, cursor.value()
-            cursor.next()
+        return _scan(self._db, prefix, start or prefix)
 
     def companion(self, key: bytes) -> bytes | None:
         value: bytes | None = self._beside.get(key)
@@ -162,6 +158,7 @@ class RocksTable:
     def _let_go(self) -> None:
         """A handle of a column family keeps the store open, and so locked."""
         self._meta = self._companions = self._beside = None
+        self.scratch.close()
 
     def _mark(self) -> bytes:
         return json.dumps(
@@ -198,9 +195,55 @@ class RocksTable:
 
     def _connect(self) -> Rdict:
         self._path.mkdir(parents=True, exist_ok=True)
-        families = {_META: Options(raw_mode=True), _COMPANIONS: _companion_options()}
+        families = {_META: Options(raw_mode=True), _COMPANIONS: _companion_options(), _SCRATCH: _options()}
         db = Rdict(str(self._path), _options(), families)
         self._meta = db.get_column_family_handle(_META)
         self._companions = db.get_column_family_handle(_COMPANIONS)
         self._beside = db.get_column_family(_COMPANIONS)
+        self.scratch = RocksScratch(db)
         return db
+
+
+class RocksScratch:
+    """The scratch space of a table: a column family that nobody expects to survive."""
+
+    def __init__(self, db: Rdict) -> None:
+        db.drop_column_family(_SCRATCH)
+        self._db: Any = db.create_column_family(_SCRATCH, _options())
+        self._handle: Any = db.get_column_family_handle(_SCRATCH)
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property in truth
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._db.get(key)
+        return value
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return _scan(self._db, prefix, prefix)
+
+    def apply(self, changes: Changes) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key, self._handle)
+            else:
+                batch.put(key, value, self._handle)
+        self._db.write(batch, self._unlogged)
+
+    def clear(self, prefix: bytes) -> None:
+        if next(self.scan(prefix), None) is not None:
+            self._db.delete_range(prefix, prefix + b"\xff" * 64)
+
+    def close(self) -> None:
+        self._db = self._handle = None  # a handle keeps the store locked
+
+
+def _scan(db: Any, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    cursor = db.iter()
+    cursor.seek(start)
+    while cursor.valid():
+        key: bytes = cursor.key()
+        if not key.startswith(prefix):
+            return
+        yield key, cursor.value()
+        cursor.next()

@@ -16,8 +16,28 @@ Changes = Mapping[bytes, bytes | None]  # None: the key is removed
 NO_COMPANIONS: Mapping[bytes, bytes] = MappingProxyType({})
 
 
+class Scratch(Protocol):
+    """Room beside a table for what is derived from it: no part of a drain, and empty when the table is opened."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries whose key begins with ``prefix``, ascending."""
+
+    def apply(self, changes: Changes) -> None:
+        """Change at once; a crash may lose it."""
+
+    def clear(self, prefix: bytes) -> None:
+        """Remove all whose key begins with ``prefix``."""
+
+
 class Table(Protocol):
     """An ordered map of bytes that changes by whole drains."""
+
+    @property
+    def scratch(self) -> Scratch | None:
+        """None where the table has no room but memory."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
@@ -42,8 +62,9 @@ class Table(Protocol):
 class MemoryTable:
     """A table in the process's memory; it dies with it, and keeps no companions."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Scratch | None = None) -> None:
         self._entries: SortedDict[bytes, bytes] = SortedDict()
+        self.scratch = scratch
 
     def get(self, key: bytes) -> bytes | None:
         value: bytes | None = self._entries.get(key)
@@ -70,6 +91,10 @@ class MemoryTable:
             else:
                 self._entries[key] = value
 
+    def clear(self, prefix: bytes) -> None:
+        for key in [key for key, _ in self.scan(prefix)]:
+            del self._entries[key]
+
 
 class Overlay:
     """What one drain changes, on top of a table: reads see it, the table does not until it is committed."""
@@ -77,6 +102,11 @@ class Overlay:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._changes: SortedDict[bytes, bytes | None] = SortedDict()
+
+    @property
+    def scratch(self) -> Scratch | None:
+        """Of the table. What is written there is not part of the drain: an aborted one does not take it back."""
+        return self._table.scratch
 
     @property
     def changes(self) -> Changes:

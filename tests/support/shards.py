@@ -66,7 +66,7 @@ class Shards:
         self.partitions = partitions
         self._limits = limits or ClusterLimits()
         self._test_clock = test_clock
-        self.tables = [MemoryTable() for _ in range(partitions)]
+        self.tables = [MemoryTable(scratch=MemoryTable()) for _ in range(partitions)]
         self.cores = [self._load(number) for number in range(partitions)]
         self.inboxes: list[deque[Input]] = [deque() for _ in range(partitions)]
         self._offsets = [[0, 0] for _ in range(partitions)]
@@ -240,7 +240,8 @@ class Shards:
                     "times": (state.created, state.first_time(), state.last_time),
                     "last_msg_id": state.last_msg_id,
                     "subjects": state.subjects(),
-                    "ids": dict(state.window._sequence_of),
+                    "num_subjects": state.num_subjects,
+                    "ids": state.window.everything(),
                     "due": state.next_expiry(),
                     "entries": list(state.iterate()),
                     "payloads": {e.sequence: self.read(state.name, e.sequence) for e in state.iterate()},

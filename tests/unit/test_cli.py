@@ -275,11 +275,17 @@ def test_kafka_settings_come_from_a_file_and_the_command_line(tmp_path: Path) ->
 
     file = tmp_path / "client.properties"
     file.write_text(
-        "# ours\nbootstrap.servers=broker:9094\n\nsecurity.protocol = SASL_SSL\nsasl.password=a=b\n"
+        "# ours\nbootstrap.servers=broker:9094\n\nsecurity.protocol = SASL_SSL\n"
+        "sasl.mechanism=PLAIN\nsasl.username=me\nsasl.password=a=b\n"
     )
     cluster = Cluster(kafka_config=file, kafka=["security.protocol=SASL_PLAINTEXT"])
     assert cluster.address == "broker:9094"
-    assert cluster.kafka_options() == {"security.protocol": "SASL_PLAINTEXT", "sasl.password": "a=b"}
+    assert cluster.kafka_options() == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": "a=b",
+    }
     assert Cluster(server="other:1", kafka_config=file).address == "other:1"
     assert "a=b" not in repr(cluster.settings())
     file.write_text("no equals sign\n")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from railgun.client import packing
+from railgun.client.async_facade import AsyncRailgun
 from railgun.client.connection import Connection
 from railgun.client.facade import Railgun, connect
+from railgun.client.packing import AHEAD_WINDOWS
 from railgun.client.registry import RegistryView
 from railgun.client.transport import Delivered, Receiver, Topology
 from railgun.errors import (
@@ -19,6 +23,7 @@ from railgun.errors import (
     NotAuthorized,
     NoWorker,
     RailgunError,
+    TooManyWaiting,
 )
 from railgun.model import wire
 from railgun.model.config import StreamConfig
@@ -121,6 +126,52 @@ def test_workers_that_vanish_end_what_waits(silent: Silent) -> None:
         silent.alive = 0
         with pytest.raises(NoWorker, match="carried out once one runs"):
             future.result(10)
+
+
+# ------------------------------------------------------------ a loop that publishes faster than it is answered
+
+
+def loop_facade(silent: Silent, **settings: Any) -> AsyncRailgun:
+    return AsyncRailgun(facade(silent, **settings).connection)
+
+
+@pytest.mark.parametrize("routed", [True, False])
+async def test_a_loop_that_is_far_ahead_of_the_answers_is_told(silent: Silent, routed: bool) -> None:
+    rg = loop_facade(silent, max_in_flight=2)
+    if routed:
+        await asyncio.to_thread(rg.connection.route, "s.a", 1.0)
+    futures = [rg.publish_soon("s.a", b"x") for _ in range(2 * AHEAD_WINDOWS)]
+    with pytest.raises(TooManyWaiting, match=r"32 messages .* await a future or flush"):
+        rg.publish_soon("s.a", b"one too many")
+    for future in futures[:2]:  # what is on its way ends by its time-out, and makes room
+        with pytest.raises(TimeoutError):
+            await future
+    futures.append(rg.publish_soon("s.a", b"x"))
+    rg.connection.packer.close(rg.connection.routes.values())
+    assert not any(isinstance(future.exception(5), TooManyWaiting) for future in futures)
+    await rg.close()
+
+
+async def test_large_messages_count_by_their_bytes(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "AHEAD_BYTES", 10_000)
+    rg = loop_facade(silent, timeout=30.0)
+    await asyncio.to_thread(rg.connection.route, "s.a", 1.0)
+    for _ in range(2):
+        rg.publish_soon("s.a", b"x" * 5_000)
+    with pytest.raises(TooManyWaiting, match="2 messages"):
+        rg.publish_soon("s.a", b"x")
+    rg.connection.packer.close(rg.connection.routes.values())
+    rg.connection.packer.check_ahead()  # nothing is left that counts
+    await rg.close()
+
+
+async def test_an_awaited_publish_without_an_answer_waits_for_room(silent: Silent) -> None:
+    rg = loop_facade(silent, max_in_flight=2, timeout=0.5)
+    futures = [rg.publish_soon("s.a", b"x") for _ in range(2)]
+    await asyncio.to_thread(wait_until, lambda: len(silent.sent) == 2, "both were sent")
+    await rg.publish("s.a", b"y", ack=False)
+    assert any(future.done() for future in futures)
+    await rg.close()
 
 
 def test_a_refusal_by_the_broker_ends_what_waits(silent: Silent) -> None:

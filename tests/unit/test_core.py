@@ -14,10 +14,12 @@ from railgun.model import refusals, wire
 from railgun.model.cluster import ClusterLimits
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, Forward, PublishPack
+from railgun.model.wire import ApiRequest, Forward, Frame, PublishPack
 from railgun.node import ownership
+from railgun.semantics.recent import RecentMessages
 from railgun.state import keys
 from tests.support.shards import MILLI, NAMES, Shards
+from tests.support.tight_memory import tight_memory
 
 STREAMS = ("A", "B", "C")
 SECOND = 1_000_000_000
@@ -117,12 +119,16 @@ def send(shards: Shards, name: str, *arguments: Any) -> None:
 
 
 def answered(shards: Shards) -> dict[int, Any]:
-    """What clients were told, without the places in the log, which differ with what was aborted between."""
-    frames = {
-        request: [(frame.headers, frame.body, frame.located and frame.located.sequence) for frame in answer]
-        for request, answer in shards.answers.items()
-    }
+    """What clients were told. Of a message only its sequence: a new owner sends its readers to the log for it."""
+    frames = {request: [_told(frame) for frame in answer] for request, answer in shards.answers.items()}
     return {**shards.outcomes, **frames}
+
+
+def _told(frame: Frame) -> Any:
+    if frame.located is not None:
+        return frame.located.sequence
+    body = json.loads(frame.body)
+    return body["message"]["seq"] if "message" in body else (frame.headers, body)
 
 
 def check_readable(shards: Shards) -> None:
@@ -137,20 +143,38 @@ def check_readable(shards: Shards) -> None:
 @settings(max_examples=120, deadline=None)
 @given(st.lists(commands, max_size=25), st.lists(st.sampled_from(["commit", "abort", "restart"]), min_size=1))
 def test_aborted_drains_and_restarts_leave_no_trace(history: list[tuple[Any, ...]], fates: list[str]) -> None:
-    calm, rough = Shards(), Shards()
+    check_same(lived(history, fates), lived(history, ["commit"]))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(commands, max_size=25),
+    st.lists(st.sampled_from(["commit", "abort", "restart"]), min_size=1),
+    st.integers(0, 4),
+)
+def test_a_shard_that_holds_next_to_nothing_in_memory_decides_the_same(
+    history: list[tuple[Any, ...]], fates: list[str], held: int
+) -> None:
+    calm = lived(history, ["commit"])
+    with tight_memory(held):
+        check_same(lived(history, fates), calm)
+
+
+def lived(history: list[tuple[Any, ...]], fates: list[str]) -> Shards:
+    shards = Shards()
     for number, (name, *arguments) in enumerate(history):
-        for shards in (calm, rough):
-            send(shards, name, *arguments)
-        fate = fates[number % len(fates)]
-        for partition in range(calm.partitions):
-            if fate == "abort":
-                rough.step(partition, abort=True)
-            elif fate == "restart":
-                rough.restart(partition)
-            for shards in (calm, rough):
-                shards.step(partition)
-    calm.settle()
-    rough.settle()
+        send(shards, name, *arguments)
+        for partition in range(shards.partitions):
+            if fates[number % len(fates)] == "abort":
+                shards.step(partition, abort=True)
+            elif fates[number % len(fates)] == "restart":
+                shards.restart(partition)
+            shards.step(partition)
+    shards.settle()
+    return shards
+
+
+def check_same(rough: Shards, calm: Shards) -> None:
     assert rough.snapshot() == calm.snapshot()
     assert answered(rough) == answered(calm)
     assert [one.reason for one in rough.rejected] == [one.reason for one in calm.rejected]
@@ -482,6 +506,84 @@ def test_names_show_a_change_as_soon_as_its_answer_is_out() -> None:
     assert names() == []
     shards.settle()
     assert shards.snapshot()["names"] == {}
+
+
+def bodies(shards: Shards) -> list[int]:
+    return [keys.sequence_in(key) for table in shards.tables for key, _ in table.scan(keys.BODY)]
+
+
+def decide_all(shards: Shards) -> None:
+    """All that was sent, but not what is left to do afterwards."""
+    while any(shards.inboxes):
+        for number, inbox in enumerate(shards.inboxes):
+            if inbox:
+                shards.step(number, 100)
+
+
+def drains_until_rest(shards: Shards) -> list[int]:
+    """How many bodies each drain removes until nothing is due."""
+    first = len(shards.drains)
+    shards.settle()
+    removed = [
+        sum(value is None and key.startswith(keys.BODY) for key, value in drain.changes.items())
+        for drain in shards.drains[first:]
+    ]
+    return [count for count in removed if count]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_bodies_that_are_no_longer_kept_leave_the_table_over_several_drains(
+    monkeypatch: pytest.MonkeyPatch, restart: bool
+) -> None:
+    monkeypatch.setattr(ownership, "SWEPT_KEYS", 3)
+    shards = shards_with("A", "B", allow_direct=True)
+    for name in "AB":
+        shards.publish(name, [f"{name}.x"] * 10, payloads=[b"%d" % number for number in range(10)])
+    shards.settle()
+    shards.request("STREAM.UPDATE.A", config("A"))
+    decide_all(shards)
+    assert 10 < len(bodies(shards)) < 20  # some went with the update itself
+    if restart:
+        shards.restart(partition_of("A", 2))
+    shards.publish("A", ["A.x"], payloads=[b"new"])
+    assert max(drains_until_rest(shards)) <= 3
+    assert bodies(shards) == list(range(1, 11))  # those of B
+    for core in shards.cores:
+        core._streams.recent = RecentMessages()
+    assert [shards.read("A", sequence) for sequence in (1, 10, 11)] == [b"0", b"9", b"new"]
+    shards.request("STREAM.UPDATE.A", config("A", allow_direct=True))
+    shards.settle()
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    assert len(bodies(shards)) == 11
+
+
+def test_bodies_that_are_kept_again_before_all_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "SWEPT_KEYS", 3)
+    shards = shards_with("A", allow_direct=True)
+    shards.publish("A", ["A.x"] * 40)
+    shards.settle()
+    shards.request("STREAM.UPDATE.A", config("A"))
+    decide_all(shards)
+    shards.request("STREAM.MSG.DELETE.A", {"seq": 39})
+    shards.request("STREAM.UPDATE.A", config("A", allow_direct=True))
+    decide_all(shards)
+    assert 39 not in bodies(shards)
+    assert 40 in bodies(shards)
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    assert bodies(shards) == [41]
+
+
+def test_a_purge_of_kept_bodies_is_no_larger_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "SWEPT_KEYS", 3)
+    shards = shards_with("A", allow_direct=True)
+    shards.publish("A", ["A.x"] * 10)
+    shards.settle()
+    shards.request("STREAM.PURGE.A")
+    shards.publish("A", ["A.x"])
+    assert drains_until_rest(shards)[:3] == [3, 3, 3]
+    assert bodies(shards) == [11]
 
 
 def test_a_deleted_stream_leaves_nothing_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

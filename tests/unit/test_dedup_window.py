@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 
 from railgun.semantics import deduplication
 from railgun.semantics.deduplication import DedupWindow
+from railgun.semantics.id_digest import IdDigest
+from railgun.semantics.memory import Budget
 from railgun.state import keys
 from railgun.state.table import MemoryTable, Overlay
+from tests.support.tight_memory import tight_memory
 
 WINDOW = 10
 IDS = [f"id-{number}" for number in range(8)]
@@ -23,6 +27,7 @@ steps = st.one_of(
     st.tuples(st.just("later"), st.integers(0, 7)),
     st.tuples(st.just("commit")),
     st.tuples(st.just("abort")),
+    st.tuples(st.just("load")),
     st.tuples(st.just("window"), st.integers(2, 25)),
 )
 
@@ -30,13 +35,14 @@ steps = st.one_of(
 class Machine:
     """A window over a table beside its model: id to (sequence, time), of those that count still."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: int) -> None:
+        self.budget = Budget(held, 0)
         self.overlay = Overlay(MemoryTable())
         self.table = self.overlay._table
         self.now, self.sequence, self.width = 100, 0, WINDOW
         self.model: dict[str, tuple[int, int]] = {}
         self.saved = (dict(self.model), self.sequence, self.width)
-        self.window = DedupWindow(self.overlay, 1, self.width)
+        self.window = DedupWindow(self.overlay, 1, self.width, self.budget)
 
     def _expire(self) -> None:
         self.window.expire(self.now)
@@ -66,6 +72,7 @@ class Machine:
     def window_(self, width: int) -> None:
         self._expire()
         self.window.seal()
+        self.window.drop_expired()
         self.window.window = self.width = width
         self._expire()
 
@@ -77,13 +84,14 @@ class Machine:
 
     def abort(self) -> None:
         self.window.seal()
+        self.load()
+
+    def load(self) -> None:
+        """A new owner: all it has is the table. What the drain did so far is gone with the former one."""
         self.overlay.clear()
         model, self.sequence, self.width = self.saved
         self.model = dict(model)
-        self._load()
-
-    def _load(self) -> None:
-        self.window = DedupWindow(self.overlay, 1, self.width)
+        self.window = DedupWindow(self.overlay, 1, self.width, self.budget)
         self.window.load()
 
     def check(self) -> None:
@@ -92,21 +100,28 @@ class Machine:
         assert {one: self.window.original(one) for one in IDS if self.window.original(one) is not None} == {
             one: sequence for one, (sequence, _) in self.model.items()
         }
+        assert self.window.everything() == {one: sequence for one, (sequence, _) in self.model.items()}
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(steps, max_size=40))
-def test_the_window_equals_a_dictionary_of_times(history: list[tuple[Any, ...]]) -> None:
-    machine = Machine()
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=40), st.sampled_from([0, 1, 3, 5, 100]))
+def test_the_window_equals_a_dictionary_of_times(history: list[tuple[Any, ...]], held: int) -> None:
+    # for the size of the digests; and what has expired leaves the table with later drains
+    with tight_memory(held), mock.patch.object(deduplication, "DROPPED_BLOCKS", 1):
+        _check_history(history, Machine(held))
+
+
+def _check_history(history: list[tuple[Any, ...]], machine: Machine) -> None:
     for name, *arguments in history:
         getattr(machine, "window_" if name == "window" else name)(*arguments)
         machine.check()
     machine.commit()
-    machine._load()
+    machine.load()
     machine.check()
     machine.later(100)
-    machine.check()
-    machine.commit()
+    for _ in range(50):
+        machine.check()
+        machine.commit()
     assert list(machine.table.scan(keys.IDS)) == []  # nothing is left behind in the table
 
 
@@ -145,3 +160,63 @@ def test_all_new_means_unknown_distinct_and_not_empty(ids: list[str], new: bool)
     window = DedupWindow(Overlay(MemoryTable()), 1, WINDOW)
     window.accept("a", 1, 5)
     assert window.all_new(ids) == new
+
+
+# ------------------------------------------------------------ what memory does not hold
+
+
+class CountingTable(MemoryTable):
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        self.looks += 1
+        return super().get(key)
+
+
+def _filled(table: MemoryTable, count: int, held: int) -> DedupWindow:
+    overlay = Overlay(table)
+    window = DedupWindow(overlay, 1, WINDOW, Budget(held, 0))
+    for first in range(0, count, 500):
+        window.accept_run([f"id-{number}" for number in range(first, first + 500)], 1 + first, 5)
+        window.seal()
+        table.apply(overlay.changes)
+        overlay.clear()
+    return window
+
+
+def test_memory_holds_no_more_than_its_budget_and_nothing_is_forgotten() -> None:
+    window = _filled(MemoryTable(), 10_000, 1_000)
+    assert len(window._sequence_of) == 1_000
+    assert len(window) == 10_000
+    assert [window.original(f"id-{number}") for number in (0, 777, 9_999)] == [1, 778, 10_000]
+    assert not window.all_new(["new", "id-42"])
+
+
+def test_a_new_id_seldom_costs_a_look_into_the_table() -> None:
+    table = CountingTable()
+    window = _filled(table, 10_000, 1_000)
+    table.looks = 0
+    assert window.all_new([f"new-{number}" for number in range(10_000)])
+    assert table.looks < 100
+
+
+def test_neighbours_are_found_with_one_look() -> None:
+    table = CountingTable()
+    window = _filled(table, 2_000, 0)
+    table.looks = 0
+    assert [window.original(f"id-{number}") for number in range(500)] == list(range(1, 501))
+    assert table.looks <= 2  # a second one for a hash that resembles another
+
+
+def test_streams_share_a_budget_and_each_keeps_a_few() -> None:
+    budget = Budget(10, 2)
+    assert [budget.excess(1, 10), budget.excess(2, 1), budget.excess(2, 5)] == [0, 0, 3]
+    budget.forget(1)
+    assert budget.excess(2, 5) == 0
+
+
+def test_digests_grow_with_what_they_hold() -> None:
+    rooms = [IdDigest.after(held, 500).room for held in (0, 1_000, 1_000_000)]
+    assert rooms == [512, 1_024, 1 << 20]

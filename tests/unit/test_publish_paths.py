@@ -45,7 +45,7 @@ def visible(state: StreamState) -> dict[str, Any]:
         "last_time": state.last_time,
         "entries": list(state.iterate()),
         "subjects": state.subjects(),
-        "ids": dict(state.window._sequence_of),
+        "ids": state.window.everything(),
         "tombstones": state.tombstones,
         "bodies": list(state.overlay.scan(b"p")),
     }

@@ -205,3 +205,20 @@ def test_restore_follows_the_changelog(tmp_path: Path, caplog: pytest.LogCapture
     assert table.position == 8
     assert "shard 3" in caplog.text
     table.close()
+
+
+def test_the_scratch_space_is_apart_and_does_not_outlive_the_table(tmp_path: Path) -> None:
+    table = RocksTable(tmp_path, identity="c", max_age=60)
+    table.scratch.apply({b"aa": b"1", b"ab": b"2", b"b": b"3"})
+    table.scratch.apply({b"aa": None})
+    assert [table.get(b"ab"), table.scratch.get(b"ab"), table.scratch.get(b"aa")] == [None, b"2", None]
+    table.scratch.clear(b"a")
+    assert list(table.scratch.scan(b"")) == [(b"b", b"3")]
+    table.apply({b"k": b"v"}, position=5)
+    table.close()
+    again = RocksTable(tmp_path, identity="c", max_age=60)
+    assert (list(again.scratch.scan(b"")), again.get(b"k"), again.position) == ([], b"v", 5)
+    again.wipe("for the test")
+    again.scratch.apply({b"a": b"1"})
+    assert again.scratch.get(b"a") == b"1"
+    again.close()

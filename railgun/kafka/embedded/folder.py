@@ -34,6 +34,7 @@ from railgun.kafka.embedded.settings import (
     read_properties,
     write_properties,
 )
+from railgun.kafka.processes import process_alive
 
 _SAYS_WHY = re.compile(r"\b(ERROR|FATAL)\b|^[\w.$]*(Exception|Error)\b|^Caused by:|^Error")
 _FORMAT_SECONDS: Final = 60
@@ -188,14 +189,3 @@ def telling_line(lines: Sequence[str]) -> str:
         line.strip() for line in lines[-1:]
     ]
     return reasons[-1] if reasons else "it wrote nothing"
-
-
-def process_alive(pid: int) -> bool:
-    """Whether a process of that id exists (a zombie counts)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConnectionLost, MessageTooLarge, NotAuthorized, RailgunError
+from railgun.kafka.settings import KafkaSettings
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +27,10 @@ _PERMISSION = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+_DISTRUSTED = "certificate verify failed"  # OpenSSL's words, on our side of the connection
+_CERTIFICATE_REFUSED = re.compile(
+    r"alert (?:[a-z]+ )*(?:certificate|unknown ca)"
+)  # and what the broker's side told us
 _UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._SSL})
 
 
@@ -39,32 +47,60 @@ def in_words(error: KafkaError | KafkaException, doing: str) -> RailgunError:
     return ConnectionLost(f"Kafka failed while {doing}: {reason.str()}")
 
 
+def reach(kafka: KafkaSettings, seconds: float) -> None:
+    """Return when a broker answers. Raises NotAuthorized or ConnectionLost: what waiting does not mend at once."""
+    troubles = Troubles(kafka.bootstrap)
+    callback: dict[str, Any] = {"error_cb": troubles.told}
+    admin = AdminClient({**kafka.admin(), **callback}, logger=librdkafka)
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            admin.list_topics(timeout=0.5)
+        except KafkaException as error:
+            admin.poll(0)  # lets the callback tell what it knows
+            reason = troubles.lasting(seconds)
+            if reason is None and time.monotonic() > deadline:
+                reason = troubles.now() or in_words(error, f"connecting to {kafka.bootstrap}")
+            if reason is not None:
+                raise reason from None
+        else:
+            return
+
+
 class Troubles:
     """What librdkafka's ``error_cb`` told, until something works again."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._refused: NotAuthorized | None = None
+        self._refused: RailgunError | None = None  # by either side: to wait does not mend it
         self._unreachable = ""
         self._reason = ""
         self._since = 0.0
 
     def told(self, error: KafkaError) -> None:
         """The callback; it runs in whichever thread polls."""
-        code = error.code()
+        code, text = error.code(), error.str()
         if code in _CREDENTIALS:
+            self._refused = NotAuthorized(f"Kafka at {self._bootstrap} refused the credentials: {text}")
+        elif _DISTRUSTED in text:
+            self._refused = ConnectionLost(
+                f"the certificate of Kafka at {self._bootstrap} is not trusted: "
+                f"name the authority that signed it in ssl.ca.location ({text})"
+            )
+        elif _CERTIFICATE_REFUSED.search(text):
             self._refused = NotAuthorized(
-                f"Kafka at {self._bootstrap} refused the credentials: {error.str()}"
+                f"Kafka at {self._bootstrap} refused the certificate of this client, or wants one: "
+                f"check ssl.certificate.location and ssl.key.location ({text})"
             )
         elif code in _UNREACHABLE:
             if not self._unreachable:
                 self._since = time.monotonic()
             # that all brokers are down is told last, and says less than why one of them is
-            self._unreachable = self._reason or error.str()
+            self._unreachable = self._reason or f"{text}; if one runs there, check security.protocol"
         elif code == KafkaError._TRANSPORT:
-            self._reason = error.str()
+            self._reason = text
         else:
-            logger.info("kafka: %s", error.str())
+            logger.info("kafka: %s", text)
 
     def worked(self) -> None:
         """Something came through: whatever was told before is over."""
