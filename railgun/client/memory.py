@@ -22,7 +22,7 @@ from railgun.model import headers as h
 from railgun.model.cluster import ClusterLimits
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
-from railgun.model.wire import Located, ReplyBatch, encode
+from railgun.model.wire import Located, encode
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input
 from railgun.state.table import MemoryTable
@@ -135,12 +135,7 @@ class MemoryCluster:
         with self._lock:
             receivers = list(self._receivers.items())
         return [
-            (
-                receiver,
-                ReplyBatch(
-                    core.partition, 0, drain.replies[client].packs, drain.replies[client].answers
-                ).encode(),
-            )
+            (receiver, drain.replies[client].batch(core.partition, 0).encode())
             for client, receiver in receivers
             if client in drain.replies
         ]

@@ -15,6 +15,8 @@ from railgun.model.wire import Located
 
 PACK = b"pack"  # values of the header Railgun-Kind
 REQUEST = b"request"
+CONSUME = b"consume"
+PRESENCE = b"presence"
 
 Delivered = Callable[[RailgunError | None], None]  # None: the broker has it
 

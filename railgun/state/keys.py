@@ -14,6 +14,9 @@ first  then                        value
 ``o``  incarnation, sequence       exact log offset of that block, 8 bytes
 ``i``  incarnation, sequence       IdBlock of that block
 ``p``  incarnation, sequence       body of one message, where bodies are kept
+``m``  incarnation                 how many consumers were ever made, 8 bytes
+``q``  incarnation, number         ConsumerRecord
+``w``  incarnation, number, block  PendingBlock of that consumer
 =====  ==========================  =======================================
 """
 
@@ -32,7 +35,10 @@ REMOVED = b"x"
 OFFSET = b"o"
 IDS = b"i"
 BODY = b"p"
-OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY)
+CONSUMERS_MADE = b"m"
+CONSUMER = b"q"
+PENDING = b"w"
+OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING)
 
 _NUMBER = struct.Struct(">Q")
 
@@ -49,6 +55,16 @@ def stream(incarnation: int) -> bytes:
 def of(kind: bytes, incarnation: int, sequence: int) -> bytes:
     """The key of something of a stream at a sequence."""
     return kind + _NUMBER.pack(incarnation) + _NUMBER.pack(sequence)
+
+
+def pending(incarnation: int, consumer: int, block: int) -> bytes:
+    """The key of what is pending at a consumer within a block."""
+    return PENDING + _NUMBER.pack(incarnation) + _NUMBER.pack(consumer) + _NUMBER.pack(block)
+
+
+def all_pending(incarnation: int, consumer: int) -> bytes:
+    """The prefix of everything that is pending at a consumer."""
+    return PENDING + _NUMBER.pack(incarnation) + _NUMBER.pack(consumer)
 
 
 def all_of(kind: bytes, incarnation: int) -> bytes:
