@@ -11,6 +11,8 @@
     ├── ConnectionClosed            the facade was closed before the call could end
     ├── MessageTooLarge             refused before sending: the record would not fit
     ├── NoStreamResponse            no stream captures the subject
+    ├── AlreadyAcknowledged         the message was resolved before
+    ├── ConsumerBound               another subscription has the push consumer
     ├── EmbeddedBrokerError         the local broker cannot be started or kept running
     └── ApiError                    a refusal by the stream's owner: code, err_code, description
         ├── BadRequest              10003
@@ -34,11 +36,13 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "AlreadyAcknowledged",
     "ApiError",
     "BadRequest",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",
+    "ConsumerBound",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
     "InvalidStreamConfig",
@@ -101,6 +105,18 @@ class NoStreamResponse(RailgunError):
     def __init__(self, subject: str) -> None:
         self.subject = subject
         super().__init__(f"no stream captures the subject {subject!r}")
+
+
+class AlreadyAcknowledged(RailgunError):
+    """This message object was acknowledged, given back or terminated before: nothing was sent (ACK-19)."""
+
+
+class ConsumerBound(RailgunError):
+    """Somebody listens on the push consumer already, and it has no group to share its messages (PSH-05)."""
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer = consumer
+        super().__init__(f"the consumer {consumer!r} is already bound to a subscription")
 
 
 class EmbeddedBrokerError(RailgunError):
