@@ -20,6 +20,7 @@
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
         ├── InvalidStreamConfig     10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
+        ├── ConsumerNotFound        10014
         ├── MessageNotFound         10037, 10043
         ├── WrongLastSequence       10071, 10164 (field ``actual``)
         ├── WrongLastMessageId      10070 (field ``actual``)
@@ -43,6 +44,7 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "ConsumerBound",
+    "ConsumerNotFound",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
     "InvalidStreamConfig",
@@ -157,6 +159,10 @@ class InvalidStreamConfig(ApiError):
     """The configuration breaks a rule; the description says which."""
 
 
+class ConsumerNotFound(ApiError):
+    """The stream has no consumer of that name: never created, deleted, or idle for too long."""
+
+
 class MessageNotFound(ApiError):
     """The stream holds no such message (never stored, deleted, or removed by a limit)."""
 
@@ -210,6 +216,7 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     StreamNameTaken: (10058,),
     SubjectsOverlap: (10065,),
     InvalidStreamConfig: (10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
+    ConsumerNotFound: (10014,),
     MessageNotFound: (10037, 10043),
     WrongLastSequence: (10071, 10164),
     WrongLastMessageId: (10070,),
