@@ -114,9 +114,7 @@ def runs_of(kind: str, messages: Iterable[Delivery]) -> list[AckRun]:
 def lease_runs(kind: str, lease: Lease, skip: int = 0) -> list[AckRun]:
     """What to say about all messages of a lease, but for the first ``skip``."""
     runs = []
-    columns = zip(
-        lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True
-    )
+    columns = zip(lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True)
     for sequence, count, consumer_sequence, deliveries in columns:
         gone = min(skip, count)
         skip -= gone

@@ -11,8 +11,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from railgun.client import operations, session, steps
+from railgun.client import listening, operations, session, steps
 from railgun.client.connection import Connection
+from railgun.client.listening import AsyncListener, PushIntake
+from railgun.client.message import AsyncMessage
 from railgun.client.opening import (
     DEFAULT_ADDRESS,
     DEFAULT_MAX_IN_FLIGHT,
@@ -23,6 +25,7 @@ from railgun.client.opening import (
 from railgun.client.operations import Call
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.steps import Steps
 from railgun.client.stream import AsyncStream
 from railgun.client.unrouted import Unrouted
 from railgun.errors import RequestTimeout
@@ -252,6 +255,16 @@ class AsyncRailgun:
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
             )
 
+    # -- listening
+
+    async def listen(
+        self, subject: str, group: str | None = None, *, statuses: bool = False
+    ) -> AsyncListener:
+        """See :meth:`railgun.Railgun.listen`."""
+        intake = PushIntake(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
+        await steps.run_async(listening.listen(self._connection.consuming, intake))
+        return AsyncListener(intake)
+
     # -- requests
 
     async def request(
@@ -271,3 +284,7 @@ class AsyncRailgun:
         """Run one typed operation of :mod:`railgun.client.operations`."""
         limit = self._connection.timeout if timeout is None else timeout
         return await steps.run_async(session.call(self._connection, what, limit))
+
+    async def run_steps(self, what: Steps[T]) -> T:
+        """See :meth:`railgun.Railgun.run_steps`."""
+        return await steps.run_async(what)

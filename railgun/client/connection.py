@@ -21,13 +21,21 @@ from railgun.client.acks import Address
 from railgun.client.calls import Calls, PendingCall
 from railgun.client.consuming import Consuming
 from railgun.client.feeds import DirectFeed, Feed
+from railgun.client.fetching import WaitingPull
 from railgun.client.futures import Settlement, Wakeups
 from railgun.client.packing import Packer
 from railgun.client.packs import Lane
 from railgun.client.registry import RegistryView
 from railgun.client.transport import REQUEST, Delivered, Topology, Transport
 from railgun.client.watch import START_A_WORKER, Watch
-from railgun.errors import ConfigError, ConnectionClosed, NoStreamResponse, NoWorker, RailgunError
+from railgun.errors import (
+    ConfigError,
+    ConnectionClosed,
+    NoStreamResponse,
+    NoWorker,
+    RailgunError,
+    RequestTimeout,
+)
 from railgun.model.partitioning import partition_of
 from railgun.model.subjects import is_literal
 from railgun.model.wire import AckRun, ApiRequest, HeaderList, Lease, ReplyBatch, WireError
@@ -233,6 +241,31 @@ class Connection:
             self._calls.forget(number)
             raise
         return call
+
+    def begin_pull(
+        self,
+        partition: int,
+        name: ApiName,
+        body: bytes,
+        headers: HeaderList,
+        waiting: WaitingPull,
+        timeout: float,
+    ) -> PendingCall:
+        """Send a raw request that is answered with leases; an ordinary answer to it ends it as well."""
+        self.check()
+        self.packer.push()
+        number = waiting.ticket.id
+        call = self._calls.add(number, timeout)
+        call.when_done(lambda: waiting.failed(call.error or RequestTimeout("answered without messages")))
+        send = partial(self._send_request, partition, number, name, body, headers, waiting.sent)
+        waiting.ticket.again = send
+        self.consuming.book.add(waiting.ticket)
+        send()
+        return call
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for the answer to this request any more."""
+        self._calls.forget(number)
 
     def say(self, partition: int, name: ApiName) -> None:
         """Send a request whose answer nobody waits for."""

@@ -7,8 +7,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from railgun.client import operations, session, steps
+from railgun.client import listening, operations, session, steps
 from railgun.client.connection import Connection
+from railgun.client.listening import Listener, PushIntake
+from railgun.client.message import Message
 from railgun.client.opening import (
     DEFAULT_ADDRESS,
     DEFAULT_MAX_IN_FLIGHT,
@@ -19,6 +21,7 @@ from railgun.client.opening import (
 from railgun.client.operations import Call
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.steps import Steps
 from railgun.client.stream import Stream
 from railgun.errors import RequestTimeout
 from railgun.model.config import StreamConfig
@@ -214,6 +217,18 @@ class Railgun:
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
             )
 
+    # -- listening
+
+    def listen(self, subject: str, group: str | None = None, *, statuses: bool = False) -> Listener:
+        """Listen on a deliver subject, or where a stream re-emits what it stores; wildcards allowed.
+
+        Every plain listener gets every message; of those of one ``group`` each message goes to one. ``statuses``: idle
+        heartbeats and flow control requests come as messages too, and flow control is the caller's to answer.
+        """
+        intake = PushIntake(self._connection.consuming, Message, subject, group or "", statuses=statuses)
+        steps.run(listening.listen(self._connection.consuming, intake))
+        return Listener(intake)
+
     # -- requests
 
     def request(
@@ -234,3 +249,7 @@ class Railgun:
         """Run one typed operation of :mod:`railgun.client.operations`."""
         limit = self._connection.timeout if timeout is None else timeout
         return steps.run(session.call(self._connection, what, limit))
+
+    def run_steps(self, what: Steps[T]) -> T:
+        """Run an operation that is written as steps; for handles and tools."""
+        return steps.run(what)

@@ -37,9 +37,7 @@ class Parcel:
 
     __slots__ = ("box", "count", "done", "error", "lease", "make", "messages", "owner", "passed")
 
-    def __init__(
-        self, lease: Lease, box: AckBox | None, make: type[Delivery], owner: ParcelOwner
-    ) -> None:
+    def __init__(self, lease: Lease, box: AckBox | None, make: type[Delivery], owner: ParcelOwner) -> None:
         self.lease = lease
         self.box = box
         self.make = make
@@ -108,7 +106,14 @@ class DirectFeed:
             return
         make, box = parcel.make, parcel.box
         messages = [
-            make(box, one.subject, *content(lease, one.payload, one.headers), *numbers[:3], one.time_ns, numbers[3])
+            make(
+                box,
+                one.subject,
+                *content(lease, one.payload, one.headers),
+                *numbers[:3],
+                one.time_ns,
+                numbers[3],
+            )
             for one, numbers in zip(found, numbered(lease), strict=True)
             if one is not None
         ]

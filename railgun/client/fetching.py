@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from railgun.client.feeds import Parcel
     from railgun.client.message import Delivery
 
-_SHORTEST = 0.001  # a pull that should not wait; not ``no_wait``, which waits for ever at max_ack_pending (RDL-12)
+_SHORTEST = (
+    0.001  # a pull that should not wait; not ``no_wait``, which waits for ever at max_ack_pending (RDL-12)
+)
 _NORMAL = ("Message Size Exceeds MaxBytes", "Batch Completed")  # 409, and still only the end of a pull
 
 
@@ -252,5 +254,8 @@ def _accepted(frames: list[Frame], box: AckBox) -> None:
     refusal = json.loads(body).get("error") if body else None
     if refusal is not None:
         raise api_error(
-            refusal.get("code", 0), refusal.get("err_code", 0), refusal.get("description", ""), stream=box.stream
+            refusal.get("code", 0),
+            refusal.get("err_code", 0),
+            refusal.get("description", ""),
+            stream=box.stream,
         )

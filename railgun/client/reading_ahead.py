@@ -84,7 +84,12 @@ class PullIntake(Intake):
     def _next_pull(self) -> Ticket | None:
         now = time.monotonic()
         with self.lock:
-            if self.closed or self._error is not None or len(self._tickets) >= _PULLS or now < self._not_before:
+            if (
+                self.closed
+                or self._error is not None
+                or len(self._tickets) >= _PULLS
+                or now < self._not_before
+            ):
                 return None
             window = self._window
             if self._size:
@@ -162,7 +167,9 @@ class PullIntake(Intake):
             for ticket in lost:
                 ticket.ends = now + self._expires / NANOS
         for ticket in lost:
-            logger.warning("a pull from %s was not answered and is sent again; is a worker alive?", self._name)
+            logger.warning(
+                "a pull from %s was not answered and is sent again; is a worker alive?", self._name
+            )
             self._hub.tell_later(ticket.address, pull=ticket.rest())
         if self._not_before:
             self.refill()

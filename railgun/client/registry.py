@@ -42,9 +42,7 @@ class RegistryView:
     ``on_owner`` is called with the number of a shard whose owner changed, or lost what it had only in memory.
     """
 
-    def __init__(
-        self, on_change: Callable[[], None], on_owner: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, on_change: Callable[[], None], on_owner: Callable[[int], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._on_change = on_change
         self._on_owner = on_owner
