@@ -7,6 +7,7 @@ first  then                        value
 ``k``                              shift of the test clock, 8 bytes
 ``r``  name                        Reservation (the registrar's shard only)
 ``n``                              the next incarnation (registrar)
+``e``                              streams that capture what shards send out, JSON
 ``u``                              never kept: brings the end of a transaction into the changelog
 ``s``  incarnation                 StreamRecord
 ``b``  incarnation, sequence       MessageBlock that begins at the sequence
@@ -28,6 +29,7 @@ CURSOR = b"c"
 CLOCK_SHIFT = b"k"
 RESERVATION = b"r"
 NEXT_INCARNATION = b"n"
+CAPTURES = b"e"
 UNFINISHED = b"u"
 STREAM = b"s"
 BLOCK = b"b"
