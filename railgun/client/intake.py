@@ -49,9 +49,7 @@ class Intake:
 
     def keep_alive(self, config: ConsumerConfig) -> None:
         """Renew what waits here well before the consumer's ack wait is over."""
-        waits = [one.total_seconds() for one in (config.backoff or [config.ack_wait]) if one is not None]
-        if config.ack_policy != "none" and waits and min(waits) > 0:
-            self._renewal = min(waits) / 3
+        self._renewal = renewal_of(config)
 
     # -- what comes
 
@@ -195,6 +193,15 @@ class Intake:
             if self._error is None:
                 self._error = error
         self._tell()
+
+
+def renewal_of(config: ConsumerConfig) -> float:
+    """Seconds between two renewals of an ack wait, well before it is over; 0: nothing needs to be renewed."""
+    waits = list(config.backoff or ())
+    if not waits and config.ack_wait is not None:
+        waits = [config.ack_wait]
+    shortest = min((wait.total_seconds() for wait in waits), default=0.0)
+    return 0.0 if config.ack_policy == "none" else max(shortest, 0.0) / 3
 
 
 def by_box(messages: Iterable[Delivery], kind: str) -> list[tuple[AckBox, Any]]:

@@ -46,6 +46,8 @@ class Delivery:
         "time_ns",
     )
 
+    _reply: str  # of a status; not set on messages
+
     def __init__(
         self,
         box: AckBox | None,
