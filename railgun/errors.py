@@ -19,8 +19,10 @@
         ├── StreamNotFound          10059
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
-        ├── InvalidStreamConfig     10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
-        ├── ConsumerNotFound        10014
+        ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
+        ├── ConsumerNotFound        10014, 10149
+        ├── ConsumerExists          10013, 10148
+        ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184: those of a consumer
         ├── MessageNotFound         10037, 10043
         ├── WrongLastSequence       10071, 10164 (field ``actual``)
         ├── WrongLastMessageId      10070 (field ``actual``)
@@ -44,9 +46,11 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "ConsumerBound",
+    "ConsumerExists",
     "ConsumerNotFound",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
+    "InvalidConsumerConfig",
     "InvalidStreamConfig",
     "MessageNotFound",
     "MessageRefused",
@@ -163,6 +167,14 @@ class ConsumerNotFound(ApiError):
     """The stream has no consumer of that name: never created, deleted, or idle for too long."""
 
 
+class ConsumerExists(ApiError):
+    """A consumer of that name exists with another configuration, or is in use."""
+
+
+class InvalidConsumerConfig(ApiError):
+    """The consumer's configuration breaks a rule or cannot be changed so; the description says which."""
+
+
 class MessageNotFound(ApiError):
     """The stream holds no such message (never stored, deleted, or removed by a limit)."""
 
@@ -215,8 +227,14 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     StreamNotFound: (10059,),
     StreamNameTaken: (10058,),
     SubjectsOverlap: (10065,),
-    InvalidStreamConfig: (10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
-    ConsumerNotFound: (10014,),
+    InvalidStreamConfig: (10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
+    ConsumerNotFound: (10014, 10149),
+    ConsumerExists: (10013, 10148),
+    InvalidConsumerConfig: (
+        *(10012, 10026, 10079, 10080, 10081, 10082, 10083, 10084, 10086, 10087, 10088, 10089, 10094, 10095),
+        *(10098, 10099, 10100, 10101, 10102, 10107, 10108, 10112, 10114, 10115, 10116, 10121, 10127, 10132),
+        *(10134, 10135, 10136, 10138, 10139, 10153, 10181, 10182, 10183, 10184),
+    ),
     MessageNotFound: (10037, 10043),
     WrongLastSequence: (10071, 10164),
     WrongLastMessageId: (10070,),

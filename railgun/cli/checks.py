@@ -19,13 +19,13 @@ from railgun.cli.findings import Finding, note, ok, wrong
 from railgun.cli.options import Cluster
 from railgun.cli.topic_checks import check_copies, check_permissions, check_topics, look, may
 from railgun.cli.transactions import hung_transactions, records_in
-from railgun.client.kafka_trouble import Troubles, in_words, librdkafka
 from railgun.client.operations import ping
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.cluster import CLUSTER_KEY, Protected, read_registry
 from railgun.kafka.embedded.java import find_java, java_version
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import cell_topics
+from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.names import Names
 from railgun.model.wire import WireError, decode
 

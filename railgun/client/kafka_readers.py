@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from railgun.client.kafka_trouble import Troubles, in_words, librdkafka
 from railgun.client.registry import CLUSTER_KEY, RegistryView
 from railgun.client.transport import Receiver
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.trouble import Troubles, in_words, librdkafka
 
 logger = logging.getLogger(__name__)
 

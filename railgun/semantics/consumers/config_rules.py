@@ -64,7 +64,7 @@ def _names_refused(config: ConsumerConfig) -> Refusal | None:  # CON-07
 
 
 def _length(text: str) -> int:
-    return len(text.encode("utf-8"))
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _policies_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:

@@ -13,9 +13,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from railgun.client.kafka_trouble import Troubles, in_words, librdkafka
 from railgun.errors import RequestTimeout
 from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model import headers as h
 from railgun.model.messages import StoredMessage
 from railgun.model.wire import Located
