@@ -15,7 +15,6 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from railgun.client.kafka_feed import KafkaFeed
 from railgun.client.kafka_readers import RegistryReader, ReplyReader, Tee
 from railgun.client.transport import Delivered, Receiver, Topology
 from railgun.client.watch import START_A_WORKER
@@ -187,10 +186,6 @@ class KafkaTransport:
             if self._log is None:
                 self._log = LogReader(self._settings, self._troubles, self._end_of)
         return self._log.read(places, timeout)
-
-    def feed(self, failed: Callable[[RailgunError], None]) -> KafkaFeed:
-        """A reader of what is leased; it tells ``failed`` if it cannot go on."""
-        return KafkaFeed(self._settings, self._troubles, self._end_of, failed)
 
     # -- sending
 
