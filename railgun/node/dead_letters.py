@@ -36,6 +36,11 @@ ORIGIN_MSG_ID = "Railgun-Origin-Msg-Id"
 _LONGEST_REASON = 4_096
 _UNLIMITED = 1 << 62
 
+
+class LogUnreadable(Exception):
+    """The log cannot be read just now: the drain must be tried again, or a dead letter would be lost."""
+
+
 ReadLog = Callable[[Sequence[Located]], list[StoredMessage | None]]
 
 
