@@ -52,7 +52,7 @@ def _nak(consumer: ConsumerState, ack: AckRun, now: int) -> None:
         if consumer.redelivery.is_spent(run):
             spent.append(run)
         else:
-            consumer.redelivery.add(run._replace(due=now + ack.delay if ack.delay else READY))
+            consumer.redelivery.put_off(run, now + ack.delay if ack.delay else READY)
     consumer.spend(spent)
 
 
@@ -62,7 +62,7 @@ def _progress(consumer: ConsumerState, ack: AckRun, now: int) -> None:
         if run.due:
             consumer.pending.add(run)
         else:
-            consumer.redelivery.add(run._replace(time=now))
+            consumer.redelivery.expect([run._replace(time=now)])
             consumer.touch()
 
 
@@ -74,7 +74,7 @@ def _back(consumer: ConsumerState, ack: AckRun, now: int) -> None:
             continue
         consumer.touch()
         if run.deliveries > 1:
-            consumer.redelivery.add(run._replace(deliveries=run.deliveries - 1, due=READY))
+            consumer.redelivery.put_off(run._replace(deliveries=run.deliveries - 1), READY)
         else:
             consumer.owed.resolved(run)
             consumer.owed.park(run.sequence, run.end)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from railgun.semantics.blocks import Block, Entry
 from railgun.semantics.consumers.basket import Basket, Taken
 from railgun.semantics.consumers.owed import InTurn
-from railgun.semantics.consumers.selection import runs_in
+from railgun.semantics.consumers.selection import cut, runs_in, sizes_of
 
 if TYPE_CHECKING:
     from railgun.semantics.consumers.state import ConsumerState
@@ -34,12 +34,13 @@ def find(consumer: ConsumerState) -> Entry | None:
     owed = consumer.owed.next(1)
     if owed is not None:
         return consumer.stream.entry(owed[0])
-    for block, index, count in _wanted(consumer):
-        busy = _park_busy(consumer, block, index, count)
-        consumer.ahead.pass_by(block.base + index + busy, busy)
-        if busy < count:
-            found = block.entry(index + busy)
-            return found if _admits(consumer, found.subject) else None
+    for block, runs in _wanted(consumer):
+        for index, count in runs:
+            busy = _park_busy(consumer, block, index, count)
+            consumer.ahead.pass_by(block.base + index + busy, busy)
+            if busy < count:
+                found = block.entry(index + busy)
+                return found if _admits(consumer, found.subject) else None
     return None
 
 
@@ -56,7 +57,7 @@ def _take_again(consumer: ConsumerState, basket: Basket, now: int) -> None:
             return
         count = basket.fit(consumer.stream.sizes(run.sequence, run.end))
         if count:
-            basket.add(consumer.deliver_again(run.part(run.sequence, run.sequence + count), now))
+            consumer.deliver_again(run.part(run.sequence, run.sequence + count), basket, now)
 
 
 def _take_owed(consumer: ConsumerState, basket: Basket, now: int) -> None:
@@ -72,31 +73,31 @@ def _take_owed(consumer: ConsumerState, basket: Basket, now: int) -> None:
         count = basket.fit(consumer.stream.sizes(start, start + count))
         if count:
             consumer.pending.remove(start, start + count)
-            basket.add(consumer.deliver(start, count, now))
+            consumer.deliver([(start, count)], basket, now)
 
 
 def _take_new(consumer: ConsumerState, basket: Basket, now: int) -> None:
-    for block, index, count in _wanted(consumer):
+    for block, runs in _wanted(consumer):
         if isinstance(consumer.owed, InTurn):
-            done = _deliver_in_turn(consumer, basket, block, index, count, now)
+            _deliver_in_turn(consumer, basket, block, runs, now)
         else:
-            done = _deliver_run(consumer, basket, block, index, count, now)
-        consumer.ahead.pass_by(block.base + index + done, done)
+            _deliver_runs(consumer, basket, block, runs, now)
         if basket.stopped is not None:
             return
     if consumer.ahead.next <= consumer.stream.last_seq:
         basket.stopped = "scan"
 
 
-def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, int, int]]:
-    """Runs of new messages that the consumer wants, as far as one take looks; moves past everything else."""
+def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, list[tuple[int, int]]]]:
+    """New messages that the consumer wants, as far as one take looks: runs of each block. Moves past everything else."""
     ahead, last, scanned = consumer.ahead, consumer.stream.last_seq, 0
     if ahead.next > last:
         return
     for block in consumer.stream.blocks(ahead.next):
         first = max(0, ahead.next - block.base)
-        for index, count in runs_in(block, first, consumer.terms.filter):
-            yield block, index, count
+        runs = runs_in(block, first, consumer.terms.filter)
+        if runs:
+            yield block, runs
         ahead.pass_by(block.end, 0)
         scanned += block.count - first
         if scanned >= SCANNED_AT_ONCE:
@@ -104,30 +105,36 @@ def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, int, int]]:
     ahead.pass_by(last + 1, 0)
 
 
-def _deliver_run(
-    consumer: ConsumerState, basket: Basket, block: Block, index: int, count: int, now: int
-) -> int:
-    allowed = min(count, basket.room, consumer.slots)
-    done = basket.fit(block.sizes[index : index + allowed]) if allowed else 0
-    if done:
-        basket.add(consumer.deliver(block.base + index, done, now))
-    if done < count and basket.stopped is None:
+def _deliver_runs(
+    consumer: ConsumerState, basket: Basket, block: Block, runs: list[tuple[int, int]], now: int
+) -> None:
+    """Deliver what of the runs of a block may be delivered, and move up to the rest."""
+    allowed = cut(runs, min(basket.room, consumer.slots))
+    delivered = cut(allowed, basket.fit(sizes_of(block, allowed)))
+    if delivered:
+        consumer.deliver([(block.base + index, count) for index, count in delivered], basket, now)
+        index, count = delivered[-1]
+        consumer.ahead.pass_by(block.base + index + count, sum(count for _, count in delivered))
+    if basket.stopped is None and delivered != runs:
         basket.stopped = "wall"  # RDL-11
-    return done
 
 
 def _deliver_in_turn(
-    consumer: ConsumerState, basket: Basket, block: Block, index: int, count: int, now: int
-) -> int:
-    done = 0
-    while done < count and basket.stopped is None:
-        done += _park_busy(consumer, block, index + done, count - done)
-        if done < count:
-            if not _admits(consumer, block.subject(index + done)):
-                basket.stopped = "wall"  # no more may be parked
+    consumer: ConsumerState, basket: Basket, block: Block, runs: list[tuple[int, int]], now: int
+) -> None:
+    for index, count in runs:
+        end = index + count
+        while index < end and basket.stopped is None:
+            busy = _park_busy(consumer, block, index, end - index)
+            consumer.ahead.pass_by(block.base + index + busy, busy)
+            index += busy
+            if index == end:
                 break
-            done += _deliver_run(consumer, basket, block, index + done, 1, now)
-    return done
+            if _admits(consumer, block.subject(index)):
+                _deliver_runs(consumer, basket, block, [(index, 1)], now)
+                index += 1
+            else:
+                basket.stopped = "wall"  # no more may be parked
 
 
 def _admits(consumer: ConsumerState, subject: str) -> bool:

@@ -7,7 +7,7 @@ because their subject is busy (``max_ack_pending_per_subject``).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from sortedcontainers import SortedList
@@ -28,7 +28,7 @@ class Owed(Protocol):
     def next(self, limit: int) -> tuple[int, int] | None:
         """At most so many that may be delivered now: sequence and count of consecutive ones. They stay parked."""
 
-    def delivered(self, start: int, end: int) -> None:
+    def delivered(self, runs: Iterable[PendingRun]) -> None:
         """These wait for an answer from now on."""
 
     def resolved(self, run: PendingRun) -> None:
@@ -60,7 +60,7 @@ class InStreamOrder:
                 return run.sequence, min(run.length, limit)
         return None
 
-    def delivered(self, start: int, end: int) -> None:
+    def delivered(self, runs: Iterable[PendingRun]) -> None:
         pass
 
     def resolved(self, run: PendingRun) -> None:
@@ -80,10 +80,9 @@ class InTurn:
         self._free: list[int] = []  # heap of those whose turn it may be
         for run in pending:
             for sequence in range(run.sequence, run.end):
-                if run.deliveries:
-                    self.delivered(sequence, sequence + 1)
-                else:
+                if not run.deliveries:
                     self._wait(sequence)
+        self.delivered(run for run in pending if run.deliveries)
         for subject in self._waiting:
             self._call(subject)
 
@@ -110,14 +109,15 @@ class InTurn:
             heapq.heappop(self._free)
         return None
 
-    def delivered(self, start: int, end: int) -> None:
-        for sequence in range(start, end):
-            subject = self._subjects.get(sequence)
-            if subject is None:
-                subject = self._subjects[sequence] = self._subject_of(sequence)
-            self._leave(sequence, subject)
-            self._busy[subject] = self._busy.get(subject, 0) + 1
-            self._call(subject)
+    def delivered(self, runs: Iterable[PendingRun]) -> None:
+        for run in runs:
+            for sequence in range(run.sequence, run.end):
+                subject = self._subjects.get(sequence)
+                if subject is None:
+                    subject = self._subjects[sequence] = self._subject_of(sequence)
+                self._leave(sequence, subject)
+                self._busy[subject] = self._busy.get(subject, 0) + 1
+                self._call(subject)
 
     def resolved(self, run: PendingRun) -> None:
         for sequence in range(run.sequence, run.end):

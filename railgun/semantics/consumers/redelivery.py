@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
 from railgun.semantics.consumers.deadlines import Deadlines
 from railgun.semantics.consumers.pending import READY, PendingRun, PendingRuns, blocks_of
@@ -34,13 +33,22 @@ class Redelivery:
             elif run.deliveries:
                 self._ready.append((run.sequence, run.end))
 
-    def add(self, run: PendingRun) -> None:
-        """Messages that are now delivered and wait for an answer, or are to come again at their ``due``."""
-        self._pending.add(run)
-        if run.due == READY:
+    def expect(self, runs: list[PendingRun]) -> None:
+        """Messages that were delivered all at one time, ascending: they wait for an answer."""
+        for run in runs:
+            self._pending.add(run)
+        due = self._due_of(runs[0])
+        for number in blocks_of(runs[0].sequence, runs[-1].end):
+            self._deadlines.watch(number, due)
+
+    def put_off(self, run: PendingRun, due: int) -> None:
+        """Messages that are to be delivered again from then on, or as soon as somebody asks (READY)."""
+        again = run._replace(due=due)
+        self._pending.add(again)
+        if due == READY:
             self._ready.append((run.sequence, run.end))
         else:
-            self._watch(run)
+            self._watch(again)
 
     def is_spent(self, run: PendingRun) -> bool:
         """Whether the messages may not be delivered once more (RDL-08)."""
@@ -66,7 +74,7 @@ class Redelivery:
                     spent.append(run)
                     left -= run.length
                 else:
-                    self.add(run._replace(due=READY))
+                    self.put_off(run, READY)
             self._deadlines.watch(number, self._due(number))
         return spent
 
@@ -96,8 +104,8 @@ class Redelivery:
         return run.due != READY and self._due_of(run) <= now
 
     def _due(self, number: int) -> int | None:
-        waiting: Iterable[PendingRun] = self._pending.block(number)
-        return min((self._due_of(run) for run in waiting if run.due != READY), default=None)
+        waiting = (run for run in self._pending.block(number) if run.due != READY)
+        return min(map(self._due_of, waiting), default=None)
 
     def _due_of(self, run: PendingRun) -> int:
         return run.due or run.time + self._terms.wait(run.deliveries)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from railgun.model.subjects import Filter
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
 
 _KEPT = re.compile("0+")
+_MARKED = re.compile(b"\x01+")
 
 
 def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
@@ -31,6 +31,23 @@ def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
     return [
         run for index, count in existing for run in _chosen(chosen, numbers[index : index + count], index)
     ]
+
+
+def cut(runs: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
+    """The runs as far as they hold no more messages than the limit."""
+    for at, (index, count) in enumerate(runs):
+        if count > limit:
+            return [*runs[:at], (index, limit)] if limit else runs[:at]
+        limit -= count
+    return runs
+
+
+def sizes_of(block: Block, runs: list[tuple[int, int]]) -> Sequence[int]:
+    """The sizes of all messages of the runs."""
+    if len(runs) == 1:
+        index, count = runs[0]
+        return block.sizes[index : index + count]
+    return [size for index, count in runs for size in block.sizes[index : index + count]]
 
 
 def count_in(block: Block, start: int, wanted: Filter) -> int:
@@ -67,9 +84,6 @@ def _existing(block: Block, start: int) -> list[tuple[int, int]]:
     return [(start + found.start(), found.end() - found.start()) for found in _KEPT.finditer(bits)]
 
 
-def _chosen(chosen: list[bool], numbers: Sequence[int], index: int) -> Iterator[tuple[int, int]]:
-    for is_chosen, group in groupby(map(chosen.__getitem__, numbers)):
-        count = sum(1 for _ in group)
-        if is_chosen:
-            yield index, count
-        index += count
+def _chosen(chosen: list[bool], numbers: Sequence[int], index: int) -> list[tuple[int, int]]:
+    marks = bytes(map(chosen.__getitem__, numbers))
+    return [(index + found.start(), found.end() - found.start()) for found in _MARKED.finditer(marks)]

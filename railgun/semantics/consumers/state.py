@@ -14,7 +14,7 @@ from railgun.model.wire import AckRun
 from railgun.semantics.blocks import Entry
 from railgun.semantics.consumers import acknowledgement, delivery, retention
 from railgun.semantics.consumers.ahead import Ahead
-from railgun.semantics.consumers.basket import Run, Taken
+from railgun.semantics.consumers.basket import Basket, Run, Taken
 from railgun.semantics.consumers.events import Event, Kind
 from railgun.semantics.consumers.owed import InStreamOrder, InTurn, Owed
 from railgun.semantics.consumers.pending import PendingRun, PendingRuns
@@ -182,23 +182,26 @@ class ConsumerState:
 
     # -- steps of these
 
-    def deliver(self, start: int, count: int, now: int) -> Run:
-        """Deliver consecutive messages for the first time."""
-        first = self.delivered.consumer + 1
-        self.delivered = Pair(self.delivered.consumer + count, max(self.delivered.stream, start + count - 1))
+    def deliver(self, ranges: list[tuple[int, int]], basket: Basket, now: int) -> None:
+        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending."""
+        consumer_sequence, runs = self.delivered.consumer + 1, []
+        for start, count in ranges:
+            basket.add(Run(start, count, consumer_sequence, 1))
+            runs.append(PendingRun(start, count, consumer_sequence, consumer_sequence, 1, now))
+            consumer_sequence += count
+        self.delivered = Pair(consumer_sequence - 1, max(self.delivered.stream, runs[-1].end - 1))
         if self.terms.acks:
-            self.redelivery.add(PendingRun(start, count, first, first, 1, now))
-            self.owed.delivered(start, start + count)
-        return Run(start, count, first, 1)
+            self.redelivery.expect(runs)
+            self.owed.delivered(runs)
 
-    def deliver_again(self, run: PendingRun, now: int) -> Run:
+    def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
         """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
         last = self.delivered.consumer + 1
         self.delivered = Pair(self.delivered.consumer + run.length, self.delivered.stream)
         self.pending.remove(run.sequence, run.end)
         again = run._replace(last=last, deliveries=run.deliveries + 1, time=now, due=0)
-        self.redelivery.add(again)
-        return Run(run.sequence, run.length, last, again.deliveries)
+        self.redelivery.expect([again])
+        basket.add(Run(run.sequence, run.length, last, again.deliveries))
 
     def handed_out(self, runs: list[Run]) -> None:
         """A take gave these."""
@@ -266,7 +269,6 @@ class ConsumerState:
             "floor_consumer": self._floor.consumer,
             "floor_stream": self._floor.stream,
             "next": self.ahead.next,
-            "initial": [],
         }
         key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)
         self.stream.overlay.put(key, wire.encode("consumer_record", record))
