@@ -20,7 +20,7 @@ LONGEST_DELAY = (
 )  # of a nak: further away is a slip, and must fit into 64 bits with the time
 _MOST = 2**31 - 1
 _WHOLE = re.compile(rb"[+-]?[0-9]{1,18}")
-_NUMBERS = re.compile(r"[0-9]{1,18}")
+_NUMBERS = re.compile(r"[0-9]{1,19}")
 _PULL_FIELDS: dict[str, type[int]] = {
     "batch": int,
     "expires": int,
@@ -110,6 +110,6 @@ def parse_delivery(numbers: str) -> Delivery | None:
     if len(parts) != 5 or not all(_NUMBERS.fullmatch(part) for part in parts):
         return None
     deliveries, sequence, consumer_sequence = (int(part) for part in parts[:3])
-    if not (0 < deliveries <= _MOST and sequence and consumer_sequence):
+    if not (0 < deliveries <= _MOST and 0 < sequence < 2**63 and 0 < consumer_sequence < 2**63):
         return None
     return Delivery(deliveries, sequence, consumer_sequence)
