@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from railgun.client.advisories import Advisories, Advisory, AsyncAdvisories
 from railgun.client.async_facade import AsyncRailgun, connect_async
 from railgun.client.consumer import AsyncConsumer, Consumer
 from railgun.client.facade import Railgun, connect
 from railgun.client.listening import AsyncListener, Listener
 from railgun.client.message import AsyncMessage, Message
+from railgun.client.ordered import AsyncOrderedConsumer, OrderedConsumer
 from railgun.client.packs import PublishFuture
 from railgun.client.stream import AsyncStream, Stream
 from railgun.client.streaming import AsyncMessages, Messages
@@ -26,9 +28,11 @@ from railgun.errors import (
     ConnectionClosed,
     ConnectionLost,
     ConsumerBound,
+    ConsumerExists,
     ConsumerNotFound,
     EmbeddedBrokerError,
     ExpectedStreamMismatch,
+    InvalidConsumerConfig,
     InvalidStreamConfig,
     MessageNotFound,
     MessageRefused,
@@ -71,8 +75,12 @@ __all__ = [
     "AsyncMessage",
     "Subscription",
     "AsyncSubscription",
+    "OrderedConsumer",
+    "AsyncOrderedConsumer",
     "Listener",
     "AsyncListener",
+    "Advisories",
+    "AsyncAdvisories",
     "PublishFuture",
     # what it takes and gives
     "StreamConfig",
@@ -82,6 +90,7 @@ __all__ = [
     "ConsumerConfig",
     "ConsumerInfo",
     "SequencePair",
+    "Advisory",
     "PubAck",
     "Reply",
     "StoredMessage",
@@ -96,9 +105,11 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "ConsumerBound",
+    "ConsumerExists",
     "ConsumerNotFound",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
+    "InvalidConsumerConfig",
     "InvalidStreamConfig",
     "MessageNotFound",
     "MessageRefused",

@@ -122,7 +122,7 @@ class ConsumerBound(RailgunError):
 
     def __init__(self, consumer: str) -> None:
         self.consumer = consumer
-        super().__init__(f"the consumer {consumer!r} is already bound to a subscription")
+        super().__init__(f"consumer is already bound to a subscription: {consumer}")
 
 
 class EmbeddedBrokerError(RailgunError):

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from railgun.client import listening, operations, session, steps
+from railgun.client.advisories import AsyncAdvisories
 from railgun.client.connection import Connection
 from railgun.client.listening import AsyncListener, PushIntake
 from railgun.client.message import AsyncMessage
@@ -264,6 +265,10 @@ class AsyncRailgun:
         intake = PushIntake(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
         await steps.run_async(listening.listen(self._connection.consuming, intake))
         return AsyncListener(intake)
+
+    def advisories(self) -> AsyncAdvisories:
+        """See :meth:`railgun.Railgun.advisories`: ``async with rg.advisories() as told: async for advisory in told: …``."""
+        return AsyncAdvisories(self._connection)
 
     # -- requests
 

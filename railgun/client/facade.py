@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from railgun.client import listening, operations, session, steps
+from railgun.client.advisories import Advisories
 from railgun.client.connection import Connection
 from railgun.client.listening import Listener, PushIntake
 from railgun.client.message import Message
@@ -228,6 +229,13 @@ class Railgun:
         intake = PushIntake(self._connection.consuming, Message, subject, group or "", statuses=statuses)
         steps.run(listening.listen(self._connection.consuming, intake))
         return Listener(intake)
+
+    def advisories(self) -> Advisories:
+        """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (SEMANTICS 25.1).
+
+        From the moment this returns nothing is missed. ``with rg.advisories() as told: for advisory in told: …``
+        """
+        return Advisories(self._connection)
 
     # -- requests
 

@@ -8,6 +8,7 @@ their ack wait is renewed, and what nobody took by the end goes back without cou
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -106,8 +107,9 @@ class Intake:
 
     # -- taking
 
-    def some(self) -> Steps[bool]:
-        """Wait until ``ready`` holds something; False once this is closed. Raises what ended it."""
+    def some(self, patience: float = math.inf) -> Steps[bool]:
+        """Wait until ``ready`` holds something, or the patience is over; False once this is closed. Raises what ended it."""
+        deadline = time.monotonic() + patience
         while True:
             self.refill()
             if self.ready:
@@ -123,7 +125,9 @@ class Intake:
                 arrival = self._arrival
                 if arrival is None:
                     arrival = self._arrival = Settlement()
-            yield Until(arrival, _LOOK)
+            yield Until(arrival, min(_LOOK, patience))
+            if patience < math.inf and time.monotonic() >= deadline:
+                return not self.closed
 
     def take(self, count: int, wait: float) -> Steps[list[Any]]:
         """Up to ``count`` messages; fewer when the time is over."""
@@ -146,6 +150,12 @@ class Intake:
         if not found and self._error is not None:
             raise self._error.with_traceback(None)
         return found
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is here, nor on its way from the log."""
+        with self.lock:
+            return not self.ready and not self._parcels
 
     def refill(self) -> None:
         """Ask for more, if it is time to."""

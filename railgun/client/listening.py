@@ -20,6 +20,7 @@ from railgun.client.intake import Intake
 from railgun.client.message import AsyncMessage, Delivery, Message, status_message
 from railgun.client.steps import Blocking, Steps
 from railgun.errors import ConfigError
+from railgun.model import headers as h
 from railgun.model.subjects import Filter, has_wildcard, is_valid
 from railgun.model.wire import Lease
 
@@ -30,7 +31,9 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING = 65_536  # messages that wait in one listener; a slower one loses what comes beyond
 _CHUNK = 32
-FLOW_CONTROL = "FlowControl Request"
+_STALLED = (
+    "Nats-Consumer-Stalled"  # on heartbeats of a consumer that waits for its flow control to be answered
+)
 
 
 class PushIntake(Intake):
@@ -75,10 +78,13 @@ class PushIntake(Intake):
             with self.lock:
                 self.ready.append(one)
             self._tell()
-        elif lease.reply:
-            with self.lock:
-                self._credits.append((self._arrived, lease.reply))
-            self._hub.later(self.refill)
+        else:
+            stalled = h.first(lease.status_headers, _STALLED)
+            reply = lease.reply or (stalled or b"").decode("utf-8")
+            if reply:
+                with self.lock:
+                    self._credits.append((self._arrived, reply))
+                self._hub.later(self.refill)
         self.heartbeat(lease)
 
     def heartbeat(self, lease: Lease) -> None:
@@ -97,6 +103,14 @@ class PushIntake(Intake):
             name = parse(reply)
             if name is not None:
                 self._hub.connection.say(self._hub.address(name.stream, "").partition, name)
+
+    def discard(self) -> None:
+        """What is here is of no use to anybody: it comes again in another way."""
+        with self.lock:
+            self.ready.clear()
+            for parcel in self._parcels:
+                parcel.drop()
+            self._parcels.clear()
 
     def _lose(self, lease: Lease) -> None:
         if self.lost == 0:

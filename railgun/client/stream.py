@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from railgun.client import consumer_calls, consumer_operations, operations
 from railgun.client.consumer import AsyncConsumer, Consumer
+from railgun.client.ordered import AsyncOrderedConsumer, OrderedConsumer
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumers import ConsumerInfo
 from railgun.model.messages import StoredMessage, StreamInfo
@@ -90,6 +91,14 @@ class Stream:
         """All consumers of the stream, by name."""
         return self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
 
+    def ordered_consumer(self, **fields: Any) -> OrderedConsumer:
+        """All messages once and in order, for ever, without acknowledgements: ``with orders.ordered_consumer() as messages``.
+
+        ``filter_subject``, ``filter_subjects``, ``deliver_policy`` with ``opt_start_seq`` or ``opt_start_time``, and
+        ``headers_only`` as for any consumer. It leaves no consumer behind (PSH-12).
+        """
+        return OrderedConsumer(self._railgun.connection, self.name, fields)
+
 
 class AsyncStream:
     """As :class:`Stream`; every call is awaited."""
@@ -159,3 +168,7 @@ class AsyncStream:
     async def consumers(self) -> list[ConsumerInfo]:
         """See :meth:`Stream.consumers`."""
         return await self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+
+    def ordered_consumer(self, **fields: Any) -> AsyncOrderedConsumer:
+        """See :meth:`Stream.ordered_consumer`; iterate with ``async for``."""
+        return AsyncOrderedConsumer(self._railgun.connection, self.name, fields)
