@@ -13,6 +13,7 @@ from railgun.client.advisories import Advisories, Advisory, AsyncAdvisories
 from railgun.client.async_facade import AsyncRailgun, connect_async
 from railgun.client.consumer import AsyncConsumer, Consumer
 from railgun.client.facade import Railgun, connect
+from railgun.client.handlers import Reject
 from railgun.client.listening import AsyncListener, Listener
 from railgun.client.message import AsyncMessage, Message
 from railgun.client.ordered import AsyncOrderedConsumer, OrderedConsumer
@@ -82,6 +83,7 @@ __all__ = [
     "Advisories",
     "AsyncAdvisories",
     "PublishFuture",
+    "Reject",
     # what it takes and gives
     "StreamConfig",
     "StreamSource",

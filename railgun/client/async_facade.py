@@ -6,7 +6,7 @@ What touches the cluster is awaited; handles and ``publish_soon`` are not. One f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from railgun.client import listening, operations, session, steps
 from railgun.client.advisories import AsyncAdvisories
 from railgun.client.connection import Connection
+from railgun.client.handlers import Handlers
 from railgun.client.listening import AsyncListener, PushIntake
 from railgun.client.message import AsyncMessage
 from railgun.client.opening import (
@@ -36,6 +37,7 @@ from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.wire import HeaderList
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connect_async(
@@ -82,6 +84,7 @@ class AsyncRailgun:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._handlers = Handlers(connection)
         self._unrouted = Unrouted(connection)
         self._scheduled: set[tuple[int, Lane]] = set()
 
@@ -255,6 +258,31 @@ class AsyncRailgun:
             raise RequestTimeout(
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
             )
+
+    # -- handlers
+
+    def handler(
+        self,
+        stream: str,
+        consumer: str,
+        *,
+        filter: str | Sequence[str] | None = None,
+        concurrency: int = 1,
+        retry: Sequence[float] | None = None,
+        dead_letter: str | None = None,
+        **fields: Any,
+    ) -> Callable[[F], F]:
+        """See :meth:`railgun.Railgun.handler`; coroutine functions run in tasks, others in threads."""
+        given = {**fields, "dead_letter": dead_letter}
+        return self._handlers.add(stream, consumer, filter, concurrency, retry, given, coroutines=True)
+
+    async def run(self) -> None:
+        """See :meth:`railgun.Railgun.run`."""
+        await self._handlers.run_async()
+
+    def stop(self) -> None:
+        """Let :meth:`run` drain and return; from whichever thread, or from a handler."""
+        self._handlers.stop()
 
     # -- listening
 

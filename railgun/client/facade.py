@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from railgun.client import listening, operations, session, steps
 from railgun.client.advisories import Advisories
 from railgun.client.connection import Connection
+from railgun.client.handlers import Handlers
 from railgun.client.listening import Listener, PushIntake
 from railgun.client.message import Message
 from railgun.client.opening import (
@@ -31,6 +32,7 @@ from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.wire import HeaderList
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connect(
@@ -56,6 +58,7 @@ class Railgun:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._handlers = Handlers(connection)
 
     def __enter__(self) -> Self:
         return self
@@ -217,6 +220,42 @@ class Railgun:
             raise RequestTimeout(
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
             )
+
+    # -- handlers
+
+    def handler(
+        self,
+        stream: str,
+        consumer: str,
+        *,
+        filter: str | Sequence[str] | None = None,
+        concurrency: int = 1,
+        retry: Sequence[float] | None = None,
+        dead_letter: str | None = None,
+        **fields: Any,
+    ) -> Callable[[F], F]:
+        """Register a function for the messages of a consumer, which :meth:`run` makes (or changes) and calls it for.
+
+        The function declares what it takes: ``def dispatch(order: Order, message: Message)``. A pydantic model, a dataclass or
+        any other type is read from the payload's JSON, ``bytes`` and ``str`` are the payload itself. Returning acks. An
+        exception is a retry after the next delay (seconds); after the last the message is out of deliveries. Without
+        ``retry`` it is tried for ever, after 1, 5 and then every 30 seconds. :class:`railgun.Reject` and a payload that does
+        not validate terminate it. What is given up is copied to the stream ``dead_letter``. ``fields`` are further fields
+        of :class:`railgun.ConsumerConfig`. A function that takes long keeps its message: its ack wait is renewed.
+        """
+        given = {**fields, "dead_letter": dead_letter}
+        return self._handlers.add(stream, consumer, filter, concurrency, retry, given, coroutines=False)
+
+    def run(self) -> None:
+        """Call the handlers until SIGTERM, SIGINT or :meth:`stop`; then finish what has begun, give back the rest, and return.
+
+        Raises what ended a handler by itself: ConsumerNotFound, NotAuthorized, StreamNotFound, a refused configuration.
+        """
+        self._handlers.run()
+
+    def stop(self) -> None:
+        """Let :meth:`run` drain and return; from whichever thread, or from a handler."""
+        self._handlers.stop()
 
     # -- listening
 

@@ -45,12 +45,12 @@ class Intake:
         self._parcels: deque[Parcel] = deque()
         self._error: RailgunError | None = None
         self._arrival: Settlement[bool] | None = None
-        self._renewal = 0.0  # seconds between two renewals; 0: nothing is renewed
+        self.renewal = 0.0  # seconds between two renewals; 0: nothing is renewed
         self._renewed = time.monotonic()
 
     def keep_alive(self, config: ConsumerConfig) -> None:
         """Renew what waits here well before the consumer's ack wait is over."""
-        self._renewal = renewal_of(config)
+        self.renewal = renewal_of(config)
 
     # -- what comes
 
@@ -163,7 +163,7 @@ class Intake:
     # -- keeping alive, giving back
 
     def tick(self, now: float) -> None:
-        if self._renewal and now - self._renewed >= self._renewal:
+        if self.renewal and now - self._renewed >= self.renewal:
             self._renewed = now
             with self.lock:
                 waiting: list[Delivery] = list(self.ready)
