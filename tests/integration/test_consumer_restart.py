@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,14 +23,26 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 WAYS = ["stop", "kill", "lost disk"]
 
 
-@pytest.fixture
-def worker(cell: Cell) -> WorkerProcess:
-    return cell.ready_worker()
+@pytest.fixture(scope="module")
+def crashing(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
+    """One cell for all of these tests: each leaves its worker running."""
+    with Cell(kafka_bootstrap, tmp_path_factory.mktemp("cell")) as made:
+        made.ready_worker()
+        yield made
 
 
 @pytest.fixture
-def rg(cell: Cell, worker: WorkerProcess) -> Iterator[railgun.Railgun]:
-    with cell.connect(timeout=60.0) as facade:
+def worker(crashing: Cell) -> WorkerProcess:
+    (only,) = crashing.workers
+    if not only.alive:  # a test before failed half-way
+        only.start()
+        only.await_ready()
+    return only
+
+
+@pytest.fixture
+def rg(crashing: Cell, worker: WorkerProcess) -> Iterator[railgun.Railgun]:
+    with crashing.connect(timeout=60.0) as facade:
         yield facade
 
 
@@ -201,7 +214,7 @@ def test_only_a_confirmed_ack_says_that_it_counts(rg: railgun.Railgun, worker: W
 
 @pytest.mark.rule("DLQ-07", "DLQ-10")
 def test_a_crash_neither_loses_nor_doubles_a_dead_letter(rg: railgun.Railgun, worker: WorkerProcess) -> None:
-    """The worker is killed while hundreds of messages are terminated; several streams, so that some are on other shards."""
+    """The worker is killed while hundreds of messages are terminated, from several streams, so that some are on another shard."""
     streams = [filled(rg), filled(rg), filled(rg)]
     dead = filled(rg)
     for stream in streams:
@@ -209,15 +222,23 @@ def test_a_crash_neither_loses_nor_doubles_a_dead_letter(rg: railgun.Railgun, wo
             rg.publish_soon(f"{stream.name}.a", f"{stream.name} {number}")
     rg.flush()
     consumers = [stream.create_consumer("C", dead_letter=dead.name) for stream in streams]
-    found = [message for consumer in consumers for message in consumer.fetch(300, wait=20.0)]
+    fetched = [consumer.fetch(300, wait=20.0) for consumer in consumers]
+    found = [message for row in zip(*fetched, strict=True) for message in row]
     assert len(found) == 900
-    for index, message in enumerate(found):
-        message.term("crash")
-        if index == 450:
-            threading.Thread(target=worker.kill).start()
-    wait_until(lambda: not worker.alive, "the worker is dead")
+
+    def terminate() -> None:
+        for message in found:
+            message.term("crash")
+            time.sleep(0.004)  # spread over many transactions
+
+    thread = threading.Thread(target=terminate)
+    thread.start()
+    wait_until(lambda: dead.info().state.messages >= 100, "some dead letters", 60.0, pause=0.0)
+    worker.kill()
+    assert thread.is_alive(), "the worker was killed too late"
     worker.start()
     worker.await_ready()
+    thread.join(60)
     wait_until(
         lambda: not any(consumer.info().num_ack_pending for consumer in consumers), "all are terminated", 60.0
     )
