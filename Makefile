@@ -15,7 +15,9 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.installed
 CODE := railgun tests topologies
 CHAOS_ROUNDS ?= 30
-# The three rounds of `make test` are always the same: a lost disk, a kill -9, a frozen worker. `make chaos` draws its own.
+CHAOS_CONSUMER_ROUNDS ?= 20
+# The rounds of `make test` are always the same: a lost disk, a kill -9, a frozen worker; with consumers a frozen worker,
+# a kill -9, a restart of the broker. `make chaos` draws its own.
 CHAOS_SEED ?= 1
 ARGS ?=
 
@@ -27,7 +29,7 @@ help: ## Show this list
 run: $(READY) ## Start a local Kafka and a worker, show a short tour, then serve until Ctrl-C (ARGS="--port 9092" …)
 	$(PY) -m railgun.cli.main up --tour $(ARGS)
 
-test: lint types doors unit ## Everything that must pass: lint, types, doors, and all tests with three chaos rounds
+test: lint types doors unit ## Everything that must pass: lint, types, doors, and all tests with a few chaos rounds
 
 lint: $(READY) ## Check style and formatting with ruff
 	$(PY) -m ruff check $(wildcard $(CODE))
@@ -44,13 +46,13 @@ doors: $(READY) ## Check that the rooms import each other through their doors on
 	$(VENV)/bin/lint-imports
 
 unit: $(READY) ## Run the tests alone (ARGS="-k publish" …)
-	RAILGUN_CHAOS_ROUNDS=3 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) $(PY) -m pytest $(ARGS)
+	RAILGUN_CHAOS_ROUNDS=3 RAILGUN_CHAOS_CONSUMER_ROUNDS=3 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) $(PY) -m pytest $(ARGS)
 
 rules: $(READY) ## List the rules of the semantics that no passing test shows
 	$(PY) -m tests.rules $(ARGS)
 
-chaos: $(READY) ## Kill, stop and restart parts under load, 30 rounds (CHAOS_ROUNDS=100 for more)
-	RAILGUN_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)
+chaos: $(READY) ## Kill, stop and restart parts under load: 30 rounds, and 20 with consumers (CHAOS_ROUNDS=100 for more)
+	RAILGUN_CHAOS_ROUNDS=$(CHAOS_ROUNDS) RAILGUN_CHAOS_CONSUMER_ROUNDS=$(CHAOS_CONSUMER_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)
 
 bench: $(READY) ## Measure railgun beside nats-server and raw Kafka; results in docs/benchmarks
 	$(PY) -m tests.benchmarks $(ARGS)

@@ -9,18 +9,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from railgun.client.advisories import Advisories, Advisory, AsyncAdvisories
 from railgun.client.async_facade import AsyncRailgun, connect_async
+from railgun.client.consumer import AsyncConsumer, Consumer
 from railgun.client.facade import Railgun, connect
+from railgun.client.handlers import Reject
+from railgun.client.listening import AsyncListener, Listener
+from railgun.client.message import AsyncMessage, Message
+from railgun.client.ordered import AsyncOrderedConsumer, OrderedConsumer
 from railgun.client.packs import PublishFuture
 from railgun.client.stream import AsyncStream, Stream
+from railgun.client.streaming import AsyncMessages, Messages
+from railgun.client.subscription import AsyncSubscription, Subscription
 from railgun.errors import (
+    AlreadyAcknowledged,
     ApiError,
     BadRequest,
     ConfigError,
     ConnectionClosed,
     ConnectionLost,
+    ConsumerBound,
+    ConsumerExists,
+    ConsumerNotFound,
     EmbeddedBrokerError,
     ExpectedStreamMismatch,
+    InvalidConsumerConfig,
     InvalidStreamConfig,
     MessageNotFound,
     MessageRefused,
@@ -42,6 +55,8 @@ from railgun.errors import (
     WrongLastSequence,
 )
 from railgun.model.config import Republish, StreamConfig, StreamSource, SubjectTransform
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumers import ConsumerInfo, SequencePair
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo, StreamState
 
 __version__ = "0.1.0"
@@ -54,12 +69,31 @@ __all__ = [
     "AsyncRailgun",
     "Stream",
     "AsyncStream",
+    "Consumer",
+    "AsyncConsumer",
+    "Messages",
+    "AsyncMessages",
+    "Message",
+    "AsyncMessage",
+    "Subscription",
+    "AsyncSubscription",
+    "OrderedConsumer",
+    "AsyncOrderedConsumer",
+    "Listener",
+    "AsyncListener",
+    "Advisories",
+    "AsyncAdvisories",
     "PublishFuture",
+    "Reject",
     # what it takes and gives
     "StreamConfig",
     "StreamSource",
     "SubjectTransform",
     "Republish",
+    "ConsumerConfig",
+    "ConsumerInfo",
+    "SequencePair",
+    "Advisory",
     "PubAck",
     "Reply",
     "StoredMessage",
@@ -67,13 +101,18 @@ __all__ = [
     "StreamState",
     # errors
     "RailgunError",
+    "AlreadyAcknowledged",
     "ApiError",
     "BadRequest",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",
+    "ConsumerBound",
+    "ConsumerExists",
+    "ConsumerNotFound",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
+    "InvalidConsumerConfig",
     "InvalidStreamConfig",
     "MessageNotFound",
     "MessageRefused",

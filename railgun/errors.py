@@ -12,13 +12,18 @@
     ├── MessageTooLarge             refused before sending: the record would not fit
     ├── TooManyWaiting              refused before sending: an async publisher is far ahead of the answers
     ├── NoStreamResponse            no stream captures the subject
+    ├── AlreadyAcknowledged         the message was resolved before
+    ├── ConsumerBound               another subscription has the push consumer
     ├── EmbeddedBrokerError         the local broker cannot be started or kept running
     └── ApiError                    a refusal by the stream's owner: code, err_code, description
         ├── BadRequest              10003
         ├── StreamNotFound          10059
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
-        ├── InvalidStreamConfig     10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
+        ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
+        ├── ConsumerNotFound        10014, 10149
+        ├── ConsumerExists          10013, 10148
+        ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184: those of a consumer
         ├── MessageNotFound         10037, 10043
         ├── WrongLastSequence       10071, 10164 (field ``actual``)
         ├── WrongLastMessageId      10070 (field ``actual``)
@@ -35,13 +40,18 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "AlreadyAcknowledged",
     "ApiError",
     "BadRequest",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",
+    "ConsumerBound",
+    "ConsumerExists",
+    "ConsumerNotFound",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
+    "InvalidConsumerConfig",
     "InvalidStreamConfig",
     "MessageNotFound",
     "MessageRefused",
@@ -109,6 +119,18 @@ class NoStreamResponse(RailgunError):
         super().__init__(f"no stream captures the subject {subject!r}")
 
 
+class AlreadyAcknowledged(RailgunError):
+    """This message object was acknowledged, given back or terminated before: nothing was sent (ACK-19)."""
+
+
+class ConsumerBound(RailgunError):
+    """Somebody listens on the push consumer already, and it has no group to share its messages (PSH-05)."""
+
+    def __init__(self, consumer: str) -> None:
+        self.consumer = consumer
+        super().__init__(f"consumer is already bound to a subscription: {consumer}")
+
+
 class EmbeddedBrokerError(RailgunError):
     """The local broker cannot be started or kept running; the text is one sentence for the user."""
 
@@ -145,6 +167,18 @@ class SubjectsOverlap(ApiError):
 
 class InvalidStreamConfig(ApiError):
     """The configuration breaks a rule; the description says which."""
+
+
+class ConsumerNotFound(ApiError):
+    """The stream has no consumer of that name: never created, deleted, or idle for too long."""
+
+
+class ConsumerExists(ApiError):
+    """A consumer of that name exists with another configuration, or is in use."""
+
+
+class InvalidConsumerConfig(ApiError):
+    """The consumer's configuration breaks a rule or cannot be changed so; the description says which."""
 
 
 class MessageNotFound(ApiError):
@@ -199,7 +233,14 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     StreamNotFound: (10059,),
     StreamNameTaken: (10058,),
     SubjectsOverlap: (10065,),
-    InvalidStreamConfig: (10052, 10056, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
+    InvalidStreamConfig: (10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
+    ConsumerNotFound: (10014, 10149),
+    ConsumerExists: (10013, 10148),
+    InvalidConsumerConfig: (
+        *(10012, 10026, 10079, 10080, 10081, 10082, 10083, 10084, 10086, 10087, 10088, 10089, 10094, 10095),
+        *(10098, 10099, 10100, 10101, 10102, 10107, 10108, 10112, 10114, 10115, 10116, 10121, 10127, 10132),
+        *(10134, 10135, 10136, 10138, 10139, 10153, 10181, 10182, 10183, 10184),
+    ),
     MessageNotFound: (10037, 10043),
     WrongLastSequence: (10071, 10164),
     WrongLastMessageId: (10070,),

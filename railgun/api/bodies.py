@@ -129,9 +129,19 @@ def parse_config(body: bytes, name: str) -> ConfigRequest | Refusal:
     if "/" in name or "\\" in name:
         return NAME_HAS_PATH  # CFG-01
     try:
-        return ConfigRequest(StreamConfig.from_api(_without_nulls(fields)), pedantic)
+        return ConfigRequest(StreamConfig.from_api(without_nulls(fields)), pedantic)
     except ValidationError as error:
-        return invalid_config(_sentence(error))
+        return config_refusal(error)
+
+
+def config_refusal(error: ValidationError) -> Refusal:
+    """A configuration with a field that is no field, or of the wrong type: a sentence that names it."""
+    return invalid_config(_sentence(error))
+
+
+def without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A null is as good as nothing."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _whole(text: str) -> int:
@@ -145,16 +155,12 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _fields(body: bytes, known: Mapping[str, type]) -> dict[str, Any] | Refusal:
     """The fields of a request, each of its own type; numbers are not negative. A null is as good as nothing."""
     fields = parse_object(body)
     if isinstance(fields, Refusal):
         return fields
-    given = _without_nulls(fields)
+    given = without_nulls(fields)
     for name, value in given.items():
         kind = known.get(name)
         if type(value) is not kind or (isinstance(value, int) and value < 0):

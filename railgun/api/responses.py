@@ -32,6 +32,12 @@ _TYPES = {
     Operation.STREAM_PURGE: "stream_purge_response",
     Operation.MSG_GET: "stream_msg_get_response",
     Operation.MSG_DELETE: "stream_msg_delete_response",
+    Operation.CONSUMER_CREATE: "consumer_create_response",
+    Operation.CONSUMER_DURABLE_CREATE: "consumer_create_response",
+    Operation.CONSUMER_INFO: "consumer_info_response",
+    Operation.CONSUMER_DELETE: "consumer_delete_response",
+    Operation.CONSUMER_NAMES: "consumer_names_response",
+    Operation.CONSUMER_LIST: "consumer_list_response",
 }
 
 
@@ -74,7 +80,7 @@ def info_object(stream: StreamState) -> dict[str, Any]:
             "last_ts": rfc3339(stream.last_time),
             "num_deleted": stream.num_deleted,
             "num_subjects": stream.num_subjects,
-            "consumer_count": 0,
+            "consumer_count": len(stream.consumers),
         },
     }
 

@@ -23,11 +23,12 @@ _READERS = Grant("group", UNUSED_GROUP, "literal", ("Describe",))
 
 
 def client_grants(names: Names) -> list[Grant]:
-    """A client writes commands, and reads answers, the registry and the logs of streams."""
+    """A client writes commands, and reads answers, the registry, advisories and the logs of streams."""
     return [
         Grant("topic", names.commands, "literal", ("Write", "Describe")),
         Grant("topic", names.replies, "literal", ("Read", "Describe")),
         Grant("topic", names.registry, "literal", ("Read", "Describe")),
+        Grant("topic", names.advisories, "literal", ("Read", "Describe")),
         Grant("topic", f"{names.prefix}.log.", "prefixed", ("Read", "Describe")),
         Grant("group", names.group, "literal", ("Describe",)),  # is a worker alive?
         _READERS,

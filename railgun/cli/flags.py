@@ -14,12 +14,12 @@ from pydantic import ValidationError
 
 from railgun.cli import units
 from railgun.errors import ConfigError
-from railgun.model.config import StreamConfig
+from railgun.model.config import ConfigModel, ConsumerLimits, Republish, StreamConfig
 
 T = TypeVar("T")
 
 
-def _parser(parse: Callable[[str], T]) -> Callable[[Any], T]:
+def parser(parse: Callable[[str], T]) -> Callable[[Any], T]:
     """A parser as Typer wants it: what cannot be read is a misuse of the option, told by its name."""
 
     def parsed(text: Any) -> T:
@@ -39,8 +39,8 @@ def _size(text: str) -> int:
     return units.size(text)
 
 
-DURATION: Final = _parser(_duration)
-SIZE: Final = _parser(_size)
+DURATION: Final = parser(_duration)
+SIZE: Final = parser(_size)
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,22 @@ class Stream:
     deny_purge: Annotated[bool | None, typer.Option("--deny-purge", help="Forbid purges.")] = None
     sealed: Annotated[bool | None, typer.Option("--sealed", help="Close the stream for good (edit).")] = None
     first_seq: Annotated[int | None, typer.Option(help="The sequence of the first message (add).")] = None
+    republish_source: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Which messages are emitted again (all).")
+    ] = None
+    republish_destination: Annotated[
+        str | None, typer.Option(metavar="SUBJECT", help="Emit stored messages again, on this subject.")
+    ] = None
+    republish_headers: Annotated[
+        bool | None, typer.Option("--republish-headers", help="Emit their headers only.")
+    ] = None
+    limit_consumer_inactive: Annotated[
+        timedelta | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="How long its consumers may be unused."),
+    ] = None
+    limit_consumer_max_pending: Annotated[
+        int | None, typer.Option(help="How many deliveries of a consumer may wait for their ack.")
+    ] = None
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A note on the stream; repeatable.")
     ] = None
@@ -123,23 +139,44 @@ class Stream:
 
     def given(self) -> dict[str, Any]:
         """The fields of a StreamConfig that were given; the file's first, then the flags'. Raises ConfigError."""
-        result = {} if self.config is None else _read(self.config)
+        result = {} if self.config is None else read_config(self.config, StreamConfig, "stream")
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and field.name not in _SPECIAL:
                 result[_FIELD_OF.get(field.name, field.name)] = value
         if self.subjects is not None:
-            result["subjects"] = [
-                one.strip() for text in self.subjects for one in text.split(",") if one.strip()
-            ]
+            result["subjects"] = listed(self.subjects)
         if self.ack is not None:
             result["no_ack"] = not self.ack
         if self.metadata is not None:
-            result["metadata"] = dict(_pair(text) for text in self.metadata)
+            result["metadata"] = notes(self.metadata)
+        if self.republish_destination is not None:
+            result["republish"] = Republish(
+                src=self.republish_source or "",
+                dest=self.republish_destination,
+                headers_only=bool(self.republish_headers),
+            )
+        elif self.republish_source is not None or self.republish_headers is not None:
+            raise ConfigError("say where to emit messages again: --republish-destination SUBJECT")
+        if self.limit_consumer_inactive is not None or self.limit_consumer_max_pending is not None:
+            result["consumer_limits"] = ConsumerLimits(
+                inactive_threshold=self.limit_consumer_inactive,
+                max_ack_pending=self.limit_consumer_max_pending,
+            )
         return result
 
 
-_SPECIAL: Final = ("subjects", "ack", "metadata", "config")
+_SPECIAL: Final = (
+    "subjects",
+    "ack",
+    "metadata",
+    "config",
+    "republish_source",
+    "republish_destination",
+    "republish_headers",
+    "limit_consumer_inactive",
+    "limit_consumer_max_pending",
+)
 _FIELD_OF: Final = {
     "dupe_window": "duplicate_window",
     "discard_per_subject": "discard_new_per_subject",
@@ -148,29 +185,38 @@ _FIELD_OF: Final = {
 }
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise ConfigError(f"--metadata {text!r} is not KEY=VALUE")
-    return name, value
+def listed(given: list[str]) -> list[str]:
+    """An option that was repeated, or given with commas, or both."""
+    return [one.strip() for text in given for one in text.split(",") if one.strip()]
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """The fields of a configuration file, with durations as they are on the command line's side."""
+def notes(given: list[str]) -> dict[str, str]:
+    """``--metadata KEY=VALUE``. Raises ConfigError."""
+    result = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise ConfigError(f"--metadata {text!r} is not KEY=VALUE")
+        result[name] = value
+    return result
+
+
+def read_config(file: Path, model: type[ConfigModel], what: str) -> dict[str, Any]:
+    """The fields of a configuration file, with durations as they are on the command line's side. Raises ConfigError."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"the file {file} cannot be read as JSON: {error}") from error
     if isinstance(found, dict) and isinstance(found.get("config"), dict):
-        found = found["config"]  # what `stream info --json` prints
+        found = found["config"]  # what `info --json` prints
     if not isinstance(found, dict):
         raise ConfigError(f"the file {file} does not hold a JSON object")
     try:
-        read = StreamConfig.from_api(found)
+        read = model.from_api(found)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"])
         raise ConfigError(
-            f"the file {file} is not a stream configuration: {where}: {fault['msg']}"
+            f"the file {file} is not a {what} configuration: {where}: {fault['msg']}"
         ) from error
     return {name: getattr(read, name) for name in read.model_fields_set}

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from railgun.cli import doctor, init, publish, stream, tour, up, worker
+from railgun.cli import consumer, dlq, doctor, events, init, publish, stream, subscribe, tour, up, worker
 from railgun.errors import RailgunError
+
+# Habits of those who come from the `nats` command.
+_SHORT: Final = {"str": "stream", "s": "stream", "con": "consumer", "c": "consumer"}
+
+
+class Root(TyperGroup):
+    """The commands, which some know by shorter names."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, _SHORT.get(cmd_name, cmd_name))
+
 
 app = typer.Typer(
     name="railgun",
+    cls=Root,
     help="Streams with subjects, acknowledgement and de-duplication on ordinary Kafka topics.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # `run` turns our errors into one line; anything else is a defect to be seen whole
@@ -22,10 +35,12 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("worker")(worker.worker)
 app.add_typer(stream.app, name="stream")
-for short in ("str", "s"):  # habits of those who come from the `nats` command
-    app.add_typer(stream.app, name=short, hidden=True)
+app.add_typer(consumer.app, name="consumer")
 app.command("pub")(publish.pub)
+app.command("sub")(subscribe.sub)
 app.command("req")(publish.req)
+app.command("events")(events.events)
+app.add_typer(dlq.app, name="dlq")
 app.command("doctor")(doctor.doctor)
 app.command("init")(init.init)
 app.command("tour")(tour.tour)

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 
+from railgun.cli.completion import known_streams
 from railgun.cli.flags import Stream
 from railgun.cli.options import Cluster, command, print_json, sure
-from railgun.cli.report import message_object, print_info, print_message, print_streams
-from railgun.cli.units import show_duration
+from railgun.cli.report import message_object, print_changes, print_info, print_message, print_streams
 from railgun.errors import ConfigError
 from railgun.model.messages import StreamInfo
 
 app = typer.Typer(help="Make streams, look at them, read and remove their messages.", no_args_is_help=True)
 
 
-def _known_streams(context: typer.Context, incomplete: str) -> list[str]:
-    """Completion of stream names; whatever goes wrong, there is simply nothing to complete."""
-    given = context.params
-    try:
-        cluster = Cluster(
-            server=given.get("server"),
-            prefix=given.get("prefix") or "railgun",
-            kafka=given.get("kafka"),
-            timeout=2.0,
-        )
-        with cluster.connect() as rg:
-            return [info.config.name for info in rg.streams() if info.config.name.startswith(incomplete)]
-    except Exception:  # noqa: BLE001 - a shell that completes must never see a trace
-        return []
-
-
 Name = Annotated[
-    str, typer.Argument(metavar="STREAM", help="The stream's name.", autocompletion=_known_streams)
+    str, typer.Argument(metavar="STREAM", help="The stream's name.", autocompletion=known_streams)
 ]
 NewName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
@@ -73,26 +56,8 @@ def edit(name: Name, flags: Stream, cluster: Cluster) -> None:
         before = rg.stream(name).info()
         info = rg.update_stream(name, **given).info()
     if not cluster.as_json:
-        _print_changes(before, info)
+        print_changes(f"Stream {name}", dict(before.config), dict(info.config))
     _show(info, cluster)
-
-
-def _print_changes(before: StreamInfo, after: StreamInfo) -> None:
-    old, new = dict(before.config), dict(after.config)
-    changed = [field for field in old if old[field] != new[field] and field != "metadata"]
-    if not changed:
-        typer.echo(f"Stream {after.config.name} was like this already\n")
-        return
-    typer.echo(f"Stream {after.config.name} was changed\n")
-    for field in changed:
-        typer.echo(f"  {field}: {_plain(old[field])} -> {_plain(new[field])}")
-    typer.echo("")
-
-
-def _plain(value: object) -> str:
-    if value is None or isinstance(value, timedelta):
-        return show_duration(value)
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @app.command("info")

@@ -63,3 +63,8 @@ def show_limit(value: int) -> str:
 
 def show_size_limit(value: int) -> str:
     return "unlimited" if value < 0 else show_size(value)
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 message``, ``2,000 messages``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -6,13 +6,17 @@ What touches the cluster is awaited; handles and ``publish_soon`` are not. One f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from railgun.client import operations, session, steps
+from railgun.client import listening, operations, session, steps
+from railgun.client.advisories import AsyncAdvisories
 from railgun.client.connection import Connection
+from railgun.client.handlers import Handlers
+from railgun.client.listening import AsyncListener, PushIntake
+from railgun.client.message import AsyncMessage
 from railgun.client.opening import (
     DEFAULT_ADDRESS,
     DEFAULT_MAX_IN_FLIGHT,
@@ -23,6 +27,7 @@ from railgun.client.opening import (
 from railgun.client.operations import Call
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.steps import Steps
 from railgun.client.stream import AsyncStream
 from railgun.client.unrouted import Unrouted
 from railgun.errors import RequestTimeout
@@ -32,6 +37,7 @@ from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.wire import HeaderList
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connect_async(
@@ -78,6 +84,7 @@ class AsyncRailgun:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._handlers = Handlers(connection)
         self._unrouted = Unrouted(connection)
         self._scheduled: set[tuple[int, Lane]] = set()
 
@@ -256,6 +263,45 @@ class AsyncRailgun:
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
             )
 
+    # -- handlers
+
+    def handler(
+        self,
+        stream: str,
+        consumer: str,
+        *,
+        filter: str | Sequence[str] | None = None,
+        concurrency: int = 1,
+        retry: Sequence[float] | None = None,
+        dead_letter: str | None = None,
+        **fields: Any,
+    ) -> Callable[[F], F]:
+        """See :meth:`railgun.Railgun.handler`; coroutine functions run in tasks, others in threads."""
+        given = {**fields, "dead_letter": dead_letter}
+        return self._handlers.add(stream, consumer, filter, concurrency, retry, given, coroutines=True)
+
+    async def run(self) -> None:
+        """See :meth:`railgun.Railgun.run`."""
+        await self._handlers.run_async()
+
+    def stop(self) -> None:
+        """Let :meth:`run` drain and return; from whichever thread, or from a handler."""
+        self._handlers.stop()
+
+    # -- listening
+
+    async def listen(
+        self, subject: str, group: str | None = None, *, statuses: bool = False
+    ) -> AsyncListener:
+        """See :meth:`railgun.Railgun.listen`."""
+        intake = PushIntake(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
+        await steps.run_async(listening.listen(self._connection.consuming, intake))
+        return AsyncListener(intake)
+
+    def advisories(self) -> AsyncAdvisories:
+        """See :meth:`railgun.Railgun.advisories`: ``async with rg.advisories() as told: async for advisory in told: …``."""
+        return AsyncAdvisories(self._connection)
+
     # -- requests
 
     async def request(
@@ -275,3 +321,7 @@ class AsyncRailgun:
         """Run one typed operation of :mod:`railgun.client.operations`."""
         limit = self._connection.timeout if timeout is None else timeout
         return await steps.run_async(session.call(self._connection, what, limit))
+
+    async def run_steps(self, what: Steps[T]) -> T:
+        """See :meth:`railgun.Railgun.run_steps`."""
+        return await steps.run_async(what)

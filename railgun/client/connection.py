@@ -17,17 +17,28 @@ from typing import Any
 
 from railgun.api.names import ApiName, Route
 from railgun.client import lifetime
+from railgun.client.acks import Address
 from railgun.client.calls import Calls, PendingCall
+from railgun.client.consuming import Consuming
+from railgun.client.feeds import DirectFeed, Feed
+from railgun.client.fetching import WaitingPull
 from railgun.client.futures import Settlement, Wakeups
 from railgun.client.packing import Packer
 from railgun.client.packs import Lane
 from railgun.client.registry import RegistryView
-from railgun.client.transport import REQUEST, Topology, Transport
+from railgun.client.transport import REQUEST, Delivered, Topology, Transport
 from railgun.client.watch import START_A_WORKER, Watch
-from railgun.errors import ConfigError, ConnectionClosed, NoStreamResponse, NoWorker, RailgunError
+from railgun.errors import (
+    ConfigError,
+    ConnectionClosed,
+    NoStreamResponse,
+    NoWorker,
+    RailgunError,
+    RequestTimeout,
+)
 from railgun.model.partitioning import partition_of
 from railgun.model.subjects import is_literal
-from railgun.model.wire import ApiRequest, HeaderList, ReplyBatch, WireError
+from railgun.model.wire import AckRun, ApiRequest, HeaderList, Lease, ReplyBatch, WireError
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +49,15 @@ _MAX_ROUTES = 200_000  # subjects remembered; more and the cache is begun anew
 class Connection:
     """The core under both facades."""
 
-    def __init__(self, transport: Transport, *, timeout: float, max_in_flight: int, label: str) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        timeout: float,
+        max_in_flight: int,
+        label: str,
+        feed: Callable[[Connection], Feed] | None = None,
+    ) -> None:
         if timeout <= 0 or max_in_flight < 1:
             raise ConfigError("timeout and max_in_flight must be greater than zero")
         self.client = uuid.uuid4().hex[:16]
@@ -54,7 +73,10 @@ class Connection:
         self._packer: Packer | None = None  # the transport may fail before there is one
         self._error: RailgunError | None = None
         self._closed = False
-        self.registry_view = RegistryView(self._registry_changed)
+        self.consuming = Consuming(
+            self, DirectFeed(transport.read_log, timeout) if feed is None else feed(self)
+        )
+        self.registry_view = RegistryView(self._registry_changed, self.consuming.new_owner)
         self.topology: Topology = transport.open(self.client, self, timeout)
         self._packer = Packer(self.client, transport.send, max_in_flight=max_in_flight, timeout=timeout)
         self._watch = Watch(self)
@@ -70,16 +92,20 @@ class Connection:
     def replies(self, batches: Sequence[bytes]) -> None:
         self.heard = time.monotonic()
         wakeups = Wakeups()
+        leases: list[Lease] = []
         for data in batches:
             try:
                 batch = ReplyBatch.decode(data)
             except WireError as error:
                 logger.error("an answer cannot be read and is left out: %s", error)
                 continue
+            leases += batch.leases
             for pack in batch.packs:
                 self.packer.finish(pack.first_request, pack, None, wakeups)
             for answer in batch.answers:
                 self._calls.end(answer.request, answer.frames, None, wakeups)
+        if leases:
+            self.consuming.take(leases)
         wakeups.deliver()
 
     def registry(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
@@ -91,6 +117,7 @@ class Connection:
     def failed(self, error: RailgunError) -> None:
         logger.error("the connection to %s failed: %s", self.label, error)
         self._error = error
+        self.consuming.failed(error)
         self._end(error)
 
     # -- who answers
@@ -194,20 +221,75 @@ class Connection:
         self.check()
         self.packer.push()
         number = self.packer.take_number()
-        value = ApiRequest(self.client, number, name.text, name.stream, headers or [], body).encode()
         call = self._calls.add(number, timeout)
-
-        def delivered(error: RailgunError | None) -> None:
-            call.delivered = error is None
-            if error is not None:
-                self._calls.end(number, None, error)
-
         try:
-            self.transport.send(partition, name.stream.encode("utf-8"), REQUEST, value, delivered)
+            self._send_request(partition, number, name, body, headers, partial(self._delivered, number, call))
         except BaseException:
             self._calls.forget(number)
             raise
         return call
+
+    def begin_confirmed(self, address: Address, acks: list[AckRun], timeout: float) -> PendingCall:
+        """Send acknowledgements; the call ends once they are durable."""
+        self.check()
+        number = self.packer.take_number()
+        call = self._calls.add(number, timeout)
+        told = partial(self._delivered, number, call)
+        try:
+            self.consuming.tell(address, acks, request=number, delivered=told)
+        except BaseException:
+            self._calls.forget(number)
+            raise
+        return call
+
+    def begin_pull(
+        self,
+        partition: int,
+        name: ApiName,
+        body: bytes,
+        headers: HeaderList,
+        waiting: WaitingPull,
+        timeout: float,
+    ) -> PendingCall:
+        """Send a raw request that is answered with leases; an ordinary answer to it ends it as well."""
+        self.check()
+        self.packer.push()
+        number = waiting.ticket.id
+        call = self._calls.add(number, timeout)
+        call.when_done(lambda: waiting.failed(call.error or RequestTimeout("answered without messages")))
+        send = partial(self._send_request, partition, number, name, body, headers, waiting.sent)
+        waiting.ticket.again = send
+        self.consuming.book.add(waiting.ticket)
+        send()
+        return call
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for the answer to this request any more."""
+        self._calls.forget(number)
+
+    def say(self, partition: int, name: ApiName) -> None:
+        """Send a request whose answer nobody waits for."""
+        try:
+            self._send_request(partition, self.packer.take_number(), name, b"", None, lambda error: None)
+        except RailgunError as error:
+            logger.warning("%s could not be sent: %s", name.text, error)
+
+    def _send_request(
+        self,
+        partition: int,
+        number: int,
+        name: ApiName,
+        body: bytes,
+        headers: HeaderList | None,
+        delivered: Delivered,
+    ) -> None:
+        value = ApiRequest(self.client, number, name.text, name.stream, headers or [], body).encode()
+        self.transport.send(partition, name.stream.encode("utf-8"), REQUEST, value, delivered)
+
+    def _delivered(self, number: int, call: PendingCall, error: RailgunError | None) -> None:
+        call.delivered = error is None
+        if error is not None:
+            self._calls.end(number, None, error)
 
     def waiting(self) -> list[tuple[float, Settlement[Any], Callable[[RailgunError], None]]]:
         """Deadline, settlement and ending of everything that was sent and not answered."""
@@ -219,7 +301,7 @@ class Connection:
             (pack.deadline, pack, partial(self.packer.finish, pack.first, None))
             for pack in self.packer.pending()
         ]
-        return found
+        return found + self.consuming.waiting()
 
     # -- the end
 
@@ -236,10 +318,12 @@ class Connection:
             self._closed = True
         limit = self.timeout if timeout is None else timeout
         if self._error is None:
+            self.consuming.close()
             if not self.packer.wait_empty(limit):
                 logger.warning("closed with %d publishes unanswered", self.packer.unanswered)
             if not self.transport.flush(limit):
                 logger.error("closed before the broker had all that was sent")
+            self.consuming.report()
         self._end(
             ConnectionClosed("the connection was closed before the answer came: the outcome is unknown")
         )
@@ -262,5 +346,6 @@ class Connection:
         )
         self._closed = True
         self._calls.abandon()
+        self.consuming.abandon(self._error)
         self.packer.abandon(self._error)
         self.routes = {}

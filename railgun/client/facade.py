@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from railgun.client import operations, session, steps
+from railgun.client import listening, operations, session, steps
+from railgun.client.advisories import Advisories
 from railgun.client.connection import Connection
+from railgun.client.handlers import Handlers
+from railgun.client.listening import Listener, PushIntake
+from railgun.client.message import Message
 from railgun.client.opening import (
     DEFAULT_ADDRESS,
     DEFAULT_MAX_IN_FLIGHT,
@@ -19,6 +23,7 @@ from railgun.client.opening import (
 from railgun.client.operations import Call
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.steps import Steps
 from railgun.client.stream import Stream
 from railgun.errors import RequestTimeout
 from railgun.model.config import StreamConfig
@@ -27,6 +32,7 @@ from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.wire import HeaderList
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connect(
@@ -52,6 +58,7 @@ class Railgun:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._handlers = Handlers(connection)
 
     def __enter__(self) -> Self:
         return self
@@ -214,6 +221,61 @@ class Railgun:
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"
             )
 
+    # -- handlers
+
+    def handler(
+        self,
+        stream: str,
+        consumer: str,
+        *,
+        filter: str | Sequence[str] | None = None,
+        concurrency: int = 1,
+        retry: Sequence[float] | None = None,
+        dead_letter: str | None = None,
+        **fields: Any,
+    ) -> Callable[[F], F]:
+        """Register a function for the messages of a consumer, which :meth:`run` makes (or changes) and calls it for.
+
+        The function declares what it takes: ``def dispatch(order: Order, message: Message)``. A pydantic model, a dataclass or
+        any other type is read from the payload's JSON, ``bytes`` and ``str`` are the payload itself. Returning acks. An
+        exception is a retry after the next delay (seconds); after the last the message is out of deliveries. Without
+        ``retry`` it is tried for ever, after 1, 5 and then every 30 seconds. :class:`railgun.Reject` and a payload that does
+        not validate terminate it. What is given up is copied to the stream ``dead_letter``. ``fields`` are further fields
+        of :class:`railgun.ConsumerConfig`. A function that takes long keeps its message: its ack wait is renewed.
+        """
+        given = {**fields, "dead_letter": dead_letter}
+        return self._handlers.add(stream, consumer, filter, concurrency, retry, given, coroutines=False)
+
+    def run(self) -> None:
+        """Call the handlers until SIGTERM, SIGINT or :meth:`stop`; then finish what has begun, give back the rest, and return.
+
+        Raises what ended a handler by itself: ConsumerNotFound, NotAuthorized, StreamNotFound, a refused configuration.
+        """
+        self._handlers.run()
+
+    def stop(self) -> None:
+        """Let :meth:`run` drain and return; from whichever thread, or from a handler."""
+        self._handlers.stop()
+
+    # -- listening
+
+    def listen(self, subject: str, group: str | None = None, *, statuses: bool = False) -> Listener:
+        """Listen on a deliver subject, or where a stream re-emits what it stores; wildcards allowed.
+
+        Every plain listener gets every message; of those of one ``group`` each message goes to one. ``statuses``: idle
+        heartbeats and flow control requests come as messages too, and flow control is the caller's to answer.
+        """
+        intake = PushIntake(self._connection.consuming, Message, subject, group or "", statuses=statuses)
+        steps.run(listening.listen(self._connection.consuming, intake))
+        return Listener(intake)
+
+    def advisories(self) -> Advisories:
+        """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (SEMANTICS 25.1).
+
+        From the moment this returns nothing is missed. ``with rg.advisories() as told: for advisory in told: …``
+        """
+        return Advisories(self._connection)
+
     # -- requests
 
     def request(
@@ -234,3 +296,7 @@ class Railgun:
         """Run one typed operation of :mod:`railgun.client.operations`."""
         limit = self._connection.timeout if timeout is None else timeout
         return steps.run(session.call(self._connection, what, limit))
+
+    def run_steps(self, what: Steps[T]) -> T:
+        """Run an operation that is written as steps; for handles and tools."""
+        return steps.run(what)

@@ -15,11 +15,12 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from railgun.client.kafka_log import LogReader
-from railgun.client.kafka_readers import RegistryReader, ReplyReader, Tee
-from railgun.client.transport import Delivered, Receiver, Topology
+from railgun.client.kafka_feed import KafkaFeed
+from railgun.client.kafka_readers import AdvisoryReader, RegistryReader, ReplyReader, Tee
+from railgun.client.transport import Delivered, Receiver, TakeAdvisories, Topology
 from railgun.client.watch import START_A_WORKER
 from railgun.errors import ConnectionLost, MessageTooLarge, NoWorker, RailgunError, RequestTimeout
+from railgun.kafka.log_reader import LogReader
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model import headers as h
@@ -53,6 +54,7 @@ class KafkaTransport:
         self._replies: ReplyReader | None = None
         self._log: LogReader | None = None
         self._listening: set[int] = set()
+        self._advised: list[AdvisoryReader] = []
 
     # -- opening
 
@@ -187,6 +189,30 @@ class KafkaTransport:
                 self._log = LogReader(self._settings, self._troubles, self._end_of)
         return self._log.read(places, timeout)
 
+    def advisories(self, take: TakeAdvisories) -> Callable[[], None]:
+        topic = self._names.advisories
+        assert self._receiver is not None
+        places = [
+            TopicPartition(topic, shard, self._end_of(topic, shard, _UNREACHABLE_AFTER))
+            for shard in range(self._topology.partitions)
+        ]
+        reader = AdvisoryReader(self._settings, places, take, self._receiver, self._troubles)
+        with self._lock:
+            self._advised.append(reader)
+        reader.start()
+
+        def end() -> None:
+            with self._lock:
+                if reader in self._advised:
+                    self._advised.remove(reader)
+            reader.stop(5.0)
+
+        return end
+
+    def feed(self, failed: Callable[[RailgunError], None]) -> KafkaFeed:
+        """A reader of what is leased; it tells ``failed`` if it cannot go on."""
+        return KafkaFeed(self._settings, self._troubles, self._end_of, failed)
+
     # -- sending
 
     def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
@@ -261,7 +287,7 @@ class KafkaTransport:
 
     def close(self) -> None:
         self._stopped.set()
-        for reader in (self._registry, self._replies):
+        for reader in (self._registry, self._replies, *self._advised):
             if reader is not None:
                 reader.stop(5.0)
         if self._log is not None:

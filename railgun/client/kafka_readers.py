@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from railgun.client.registry import CLUSTER_KEY, RegistryView
-from railgun.client.transport import Receiver
+from railgun.client.transport import Receiver, TakeAdvisories
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
@@ -161,6 +161,25 @@ class ReplyReader(Reader):
         mine = [message.value() or b"" for message in messages if message.key() == key]
         if mine:
             self._receiver.replies(mine)
+
+
+class AdvisoryReader(Reader):
+    """Follows the advisories of all shards from given positions."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        places: list[TopicPartition],
+        take: TakeAdvisories,
+        receiver: Receiver,
+        troubles: Troubles,
+    ) -> None:
+        super().__init__("railgun-advisories", settings, receiver, troubles)
+        self._take = take
+        self.consumer.assign(places)
+
+    def take(self, messages: list[Message]) -> None:
+        self._take([((one.key() or b"").decode("utf-8"), one.value() or b"") for one in messages])
 
 
 class Tee:

@@ -22,7 +22,7 @@ from railgun.model import headers as h
 from railgun.model.cluster import ClusterLimits
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
-from railgun.model.wire import Located, ReplyBatch, encode
+from railgun.model.wire import Located, encode
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input
 from railgun.state.table import MemoryTable
@@ -30,6 +30,7 @@ from railgun.state.table import MemoryTable
 logger = logging.getLogger(__name__)
 
 PARTITIONS = 4
+TakeAdvisories = Callable[[list[tuple[str, bytes]]], None]
 _DRAIN = 512  # commands that one drain takes at most
 
 
@@ -42,7 +43,9 @@ class MemoryCluster:
         self.topology = Topology(partitions)
         limits = limits or ClusterLimits()
         self._cores = [
-            ShardCore(number, partitions, names, limits, MemoryTable(), test_clock=True)
+            ShardCore(
+                number, partitions, names, limits, MemoryTable(), test_clock=True, read_log=self.read_log
+            )
             for number in range(partitions)
         ]
         for core in self._cores:
@@ -59,6 +62,7 @@ class MemoryCluster:
             )
         }
         self._receivers: dict[str, Receiver] = {}
+        self._advised: list[TakeAdvisories] = []
         self._runner = 0  # the thread that is deciding
         self._next_due: int | None = None
         self._timer: threading.Thread | None = None
@@ -134,13 +138,11 @@ class MemoryCluster:
         core.committed(drain, first_offsets)
         with self._lock:
             receivers = list(self._receivers.items())
+            advised = list(self._advised) if drain.advisories else []
+        for take in advised:
+            take([(advisory.subject, advisory.body) for advisory in drain.advisories])
         return [
-            (
-                receiver,
-                ReplyBatch(
-                    core.partition, 0, drain.replies[client].packs, drain.replies[client].answers
-                ).encode(),
-            )
+            (receiver, drain.replies[client].batch(core.partition, 0).encode())
             for client, receiver in receivers
             if client in drain.replies
         ]
@@ -197,10 +199,23 @@ class MemoryCluster:
                 self._next_due = None
             self._run()
 
-    def find(self, place: Located) -> StoredMessage | None:
+    def read_log(self, places: Sequence[Located]) -> list[StoredMessage | None]:
+        """The messages at these places; None for one that is gone."""
         with self._lock:
-            log = self._logs.get(place.topic)
-            return None if log is None else log.find(place)
+            logs = [self._logs.get(place.topic) for place in places]
+            return [None if log is None else log.find(at) for log, at in zip(logs, places, strict=True)]
+
+    def advise(self, take: TakeAdvisories) -> Callable[[], None]:
+        """Give all advisories to ``take`` from now on; the returned function ends it."""
+        with self._lock:
+            self._advised.append(take)
+
+        def end() -> None:
+            with self._lock:
+                if take in self._advised:
+                    self._advised.remove(take)
+
+        return end
 
 
 _shared: dict[str, MemoryCluster] = {}
@@ -254,7 +269,10 @@ class MemoryTransport:
     def read_log(self, places: Sequence[Located], timeout: float) -> list[StoredMessage | None]:
         if timeout <= 0:
             raise RequestTimeout("no time was left to read the log")
-        return [self._cluster.find(place) for place in places]
+        return self._cluster.read_log(places)
+
+    def advisories(self, take: TakeAdvisories) -> Callable[[], None]:
+        return self._cluster.advise(take)
 
     def workers(self) -> int | None:
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +11,9 @@ from railgun.model.wire import Located
 
 if TYPE_CHECKING:
     from railgun.node.drain import LogAppend
+
+_GRACE = 5.0  # seconds
+_TOGETHER = 0.5  # trims within so long are one: each moves the rest of the log
 
 
 class _Record(NamedTuple):
@@ -26,6 +30,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self._base = 0
         self._records: list[_Record] = []
+        self._trims: deque[tuple[float, int]] = deque()
 
     def append(self, append: LogAppend) -> int | None:
         """Write what a drain appends; the offset of its first message."""
@@ -46,8 +51,18 @@ class MemoryLog:
         return first
 
     def trim(self, offset: int) -> None:
-        gone = min(max(offset - self._base, 0), len(self._records))
-        if gone > 1_000:  # in pieces: each one moves the rest
+        """Records below the offset may go, once whoever was given one of them has had the time to read it."""
+        now = time.monotonic()
+        if self._trims and self._trims[-1][0] > now + _GRACE - _TOGETHER:
+            due, known = self._trims.pop()
+            self._trims.append((due, max(offset, known)))
+        elif offset > (self._trims[-1][1] if self._trims else self._base):
+            self._trims.append((now + _GRACE, offset))
+        end = self._base
+        while self._trims and self._trims[0][0] <= now:
+            end = self._trims.popleft()[1]
+        gone = min(end - self._base, len(self._records))
+        if gone > 0:
             del self._records[:gone]
             self._base += gone
 

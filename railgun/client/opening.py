@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from railgun.client.connection import Connection
+from railgun.client.feeds import Feed
 from railgun.client.transport import Transport
 from railgun.errors import ConfigError
 from railgun.model.names import DEFAULT_PREFIX, Names
@@ -25,6 +26,7 @@ def open_connection(
     except ValueError as error:
         raise ConfigError(str(error)) from error
     transport: Transport
+    feed: Callable[[Connection], Feed] | None = None
     if address.startswith(MEMORY):
         from railgun.client.memory import MemoryTransport, cluster_at
 
@@ -35,9 +37,11 @@ def open_connection(
         from railgun.client.kafka import KafkaTransport
         from railgun.kafka.settings import KafkaSettings
 
-        transport = KafkaTransport(KafkaSettings(address, dict(kafka or {})), names)
+        kafka_transport = KafkaTransport(KafkaSettings(address, dict(kafka or {})), names)
+        transport = kafka_transport
+        feed = lambda connection: kafka_transport.feed(connection.failed)  # noqa: E731
     try:
-        return Connection(transport, timeout=timeout, max_in_flight=max_in_flight, label=address)
+        return Connection(transport, timeout=timeout, max_in_flight=max_in_flight, label=address, feed=feed)
     except BaseException:
         transport.close()
         raise

@@ -6,6 +6,7 @@ The copy follows the registry topic and may be a moment behind. A subject that i
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 STREAM_KEY = b"stream/"
 CLUSTER_KEY = b"cluster"
+EPOCH_KEY = b"epoch/"
 _ANY = ("*", ">")
 
 
@@ -35,11 +37,16 @@ class KnownStream(NamedTuple):
 
 
 class RegistryView:
-    """Streams by name and by subject. ``on_change`` is called, outside the lock, after records that changed something."""
+    """Streams by name and by subject. ``on_change`` is called, outside the lock, after records that changed something.
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    ``on_owner`` is called with the number of a shard whose owner changed, or lost what it had only in memory.
+    """
+
+    def __init__(self, on_change: Callable[[], None], on_owner: Callable[[int], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._on_change = on_change
+        self._on_owner = on_owner
+        self._epochs: dict[int, int] = {}
         self._streams: dict[str, KnownStream] = {}
         self._by_token: dict[
             str, dict[str, KnownStream]
@@ -54,14 +61,29 @@ class RegistryView:
     def apply(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Take over records of the registry, in order. One that cannot be read is logged and left out."""
         changed = False
+        moved: set[int] = set()
         with self._lock:
             for key, value in records:
                 try:
-                    changed |= self._apply(key, value)
-                except (wire.WireError, ValueError) as error:
+                    if key.startswith(EPOCH_KEY):
+                        moved |= self._new_epoch(int(key[len(EPOCH_KEY) :]), value)
+                    else:
+                        changed |= self._apply(key, value)
+                except (wire.WireError, ValueError, KeyError) as error:
                     logger.error("the registry record %r cannot be read: %s", key, error)
         if changed:
             self._on_change()
+        if self._on_owner is not None:
+            for shard in sorted(moved):
+                self._on_owner(shard)
+
+    def _new_epoch(self, shard: int, value: bytes | None) -> set[int]:
+        """The shard, if its owner is known to be another one than before."""
+        if value is None:
+            return set()
+        epoch = int(json.loads(value)["epoch"])
+        before, self._epochs[shard] = self._epochs.get(shard), epoch
+        return {shard} if before not in (None, epoch) else set()
 
     def _apply(self, key: bytes, value: bytes | None) -> bool:
         if key == CLUSTER_KEY and value is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from railgun.api.names import PREFIX, Operation, parse
+from railgun.client import raw_pulls
 from railgun.client.calls import PendingCall
 from railgun.client.connection import Connection
 from railgun.client.operations import NO_RESPONDERS, Call, ack_reply, list_body, merge_lists
@@ -77,6 +78,8 @@ def request(
         return (yield from _raw_publish(connection, hand_over, name, data, given, timeout))
     if api.operation is Operation.STREAM_LIST:
         return (yield from _list(connection, data, given, timeout, paged=True))
+    if raw_pulls.is_pull(api, data):
+        return (yield from raw_pulls.pull(connection, api, data, given, timeout))
     changes = api.operation in (Operation.STREAM_CREATE, Operation.STREAM_UPDATE, Operation.STREAM_DELETE)
     what: Call[list[Reply]] = Call(api, _as_they_are, data, given, changes_registry=changes)
     return (yield from _ask(connection, what, timeout))

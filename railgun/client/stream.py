@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from railgun.client import operations
+from railgun.client import consumer_calls, consumer_operations, operations
+from railgun.client.consumer import AsyncConsumer, Consumer
+from railgun.client.ordered import AsyncOrderedConsumer, OrderedConsumer
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumers import ConsumerInfo
 from railgun.model.messages import StoredMessage, StreamInfo
 
 if TYPE_CHECKING:
@@ -48,6 +52,53 @@ class Stream:
         """Remove messages: all, those on a subject, those below a sequence, or all but the newest. How many went."""
         return self._railgun.call(operations.purge(self.name, subject=subject, sequence=sequence, keep=keep))
 
+    # -- consumers
+
+    def create_consumer(
+        self, config: ConsumerConfig | str | None = None, /, *, ephemeral: bool = False, **fields: Any
+    ) -> Consumer:
+        """Create a consumer; one that exists with the same configuration is left as it is. Raises ApiError.
+
+        A name makes it durable, unless ``ephemeral``; without one it is ephemeral, and vanishes when nobody uses it.
+        Messages are acknowledged one by one (``ack_policy="explicit"``) unless told otherwise. ``dead_letter="NAME"``: the
+        stream that gets a copy of what runs out of deliveries or is terminated; it is made if there is none.
+        """
+        chosen = consumer_operations.consumer_config(config, fields, ephemeral=ephemeral)
+        made = self._railgun.run_steps(
+            consumer_calls.create(self._railgun.connection, self.name, chosen, consumer_operations.CREATE)
+        )
+        return Consumer(self._railgun, self.name, made.name)
+
+    def update_consumer(self, config: ConsumerConfig | str, /, **fields: Any) -> Consumer:
+        """Change a consumer: a ConsumerConfig replaces the whole configuration; with a name, only the given fields change.
+
+        Its position stays (CON-14). Raises ConsumerNotFound, ApiError for a field that cannot be changed (CON-11).
+        """
+        made = self._railgun.run_steps(
+            consumer_calls.update(self._railgun.connection, self.name, config, fields)
+        )
+        return Consumer(self._railgun, self.name, made.name)
+
+    def delete_consumer(self, name: str) -> None:
+        """Remove a consumer and its position. Raises ConsumerNotFound."""
+        self._railgun.call(consumer_operations.delete_consumer(self.name, name))
+
+    def consumer(self, name: str) -> Consumer:
+        """A handle; whether the consumer exists shows at the first call."""
+        return Consumer(self._railgun, self.name, name)
+
+    def consumers(self) -> list[ConsumerInfo]:
+        """All consumers of the stream, by name."""
+        return self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+
+    def ordered_consumer(self, **fields: Any) -> OrderedConsumer:
+        """All messages once and in order, for ever, without acknowledgements: ``with orders.ordered_consumer() as messages``.
+
+        ``filter_subject``, ``filter_subjects``, ``deliver_policy`` with ``opt_start_seq`` or ``opt_start_time``, and
+        ``headers_only`` as for any consumer. It leaves no consumer behind (PSH-12).
+        """
+        return OrderedConsumer(self._railgun.connection, self.name, fields)
+
 
 class AsyncStream:
     """As :class:`Stream`; every call is awaited."""
@@ -86,3 +137,38 @@ class AsyncStream:
         return await self._railgun.call(
             operations.purge(self.name, subject=subject, sequence=sequence, keep=keep)
         )
+
+    # -- consumers
+
+    async def create_consumer(
+        self, config: ConsumerConfig | str | None = None, /, *, ephemeral: bool = False, **fields: Any
+    ) -> AsyncConsumer:
+        """See :meth:`Stream.create_consumer`."""
+        chosen = consumer_operations.consumer_config(config, fields, ephemeral=ephemeral)
+        made = await self._railgun.run_steps(
+            consumer_calls.create(self._railgun.connection, self.name, chosen, consumer_operations.CREATE)
+        )
+        return AsyncConsumer(self._railgun, self.name, made.name)
+
+    async def update_consumer(self, config: ConsumerConfig | str, /, **fields: Any) -> AsyncConsumer:
+        """See :meth:`Stream.update_consumer`."""
+        made = await self._railgun.run_steps(
+            consumer_calls.update(self._railgun.connection, self.name, config, fields)
+        )
+        return AsyncConsumer(self._railgun, self.name, made.name)
+
+    async def delete_consumer(self, name: str) -> None:
+        """See :meth:`Stream.delete_consumer`."""
+        await self._railgun.call(consumer_operations.delete_consumer(self.name, name))
+
+    def consumer(self, name: str) -> AsyncConsumer:
+        """A handle; whether the consumer exists shows at the first call."""
+        return AsyncConsumer(self._railgun, self.name, name)
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """See :meth:`Stream.consumers`."""
+        return await self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+
+    def ordered_consumer(self, **fields: Any) -> AsyncOrderedConsumer:
+        """See :meth:`Stream.ordered_consumer`; iterate with ``async for``."""
+        return AsyncOrderedConsumer(self._railgun.connection, self.name, fields)

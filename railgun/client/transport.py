@@ -15,8 +15,11 @@ from railgun.model.wire import Located
 
 PACK = b"pack"  # values of the header Railgun-Kind
 REQUEST = b"request"
+CONSUME = b"consume"
+PRESENCE = b"presence"
 
 Delivered = Callable[[RailgunError | None], None]  # None: the broker has it
+TakeAdvisories = Callable[[list[tuple[str, bytes]]], None]  # (subject, JSON) each
 
 
 class Topology(NamedTuple):
@@ -56,6 +59,9 @@ class Transport(Protocol):
 
     def read_log(self, places: Sequence[Located], timeout: float) -> list[StoredMessage | None]:
         """The messages at these places; None for one that was removed meanwhile. Raises RequestTimeout."""
+
+    def advisories(self, take: TakeAdvisories) -> Callable[[], None]:
+        """Give ``take`` every advisory from now on, from a thread of the transport; the returned function ends it."""
 
     def workers(self) -> int | None:
         """How many workers are alive; None if that cannot be told."""

@@ -58,12 +58,22 @@ def _durations_in(model: type[BaseModel], fields: dict[str, Any]) -> dict[str, A
             continue
         if name in _DURATION_FIELDS and isinstance(value, int) and not isinstance(value, bool):
             converted[name] = from_nanos(value)
+        elif name == "backoff" and isinstance(value, list):
+            converted[name] = [from_nanos(one) if type(one) is int else one for one in value]
         elif name == "consumer_limits" and isinstance(value, dict):
             converted[name] = _durations_in(ConsumerLimits, value)
     return converted
 
 
-_DURATION_FIELDS = {"max_age", "duplicate_window", "subject_delete_marker_ttl", "inactive_threshold"}
+_DURATION_FIELDS = {
+    "max_age",
+    "duplicate_window",
+    "subject_delete_marker_ttl",
+    "inactive_threshold",
+    "ack_wait",
+    "idle_heartbeat",
+    "max_expires",
+}
 
 
 class SubjectTransform(ConfigModel):

@@ -147,10 +147,16 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One message of a raw answer: headers (a status, or the message's own) and body."""
+    """One message of a raw answer: headers (a status, or the message's own) and body.
+
+    ``subject`` and ``reply`` are set for messages of a consumer: where the message was published, and where to acknowledge
+    it (PUL-13).
+    """
 
     body: bytes
     headers: h.Headers = ()
+    subject: str = ""
+    reply: str = ""
 
     @property
     def status(self) -> int | None:

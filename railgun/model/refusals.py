@@ -97,3 +97,84 @@ def unavailable(reason: str) -> Refusal:
 
 COUNTERS_DISABLED = Refusal(400, 10168, "message counters is disabled")
 BATCHES_DISABLED = Refusal(400, 10174, "atomic publish is disabled")
+
+
+CONSUMER_NAME_IN_USE = Refusal(400, 10013, "consumer name already in use")
+CONSUMER_NOT_FOUND = Refusal(404, 10014, "consumer not found")
+TOO_MANY_CONSUMERS = Refusal(400, 10026, "maximum consumers limit reached")
+DELIVER_SUBJECT_WILD = Refusal(400, 10079, "consumer deliver subject has wildcards")
+PUSH_MAX_WAITING = Refusal(400, 10080, "consumer in push mode can not set max waiting")
+DELIVER_SUBJECT_CYCLE = Refusal(400, 10081, "consumer deliver subject forms a cycle")
+MAX_ACK_PENDING_NEEDS_ACKS = Refusal(400, 10082, "consumer requires ack policy for max ack pending")
+HEARTBEAT_TOO_SHORT = Refusal(400, 10083, "consumer idle heartbeat needs to be >= 100ms")
+PULL_NEEDS_EXPLICIT_ACK = Refusal(
+    400, 10084, "consumer in pull mode requires explicit ack policy on workqueue stream"
+)
+PULL_RATE_LIMIT = Refusal(400, 10086, "consumer in pull mode can not have rate limit set")
+MAX_WAITING_NEGATIVE = Refusal(400, 10087, "consumer max waiting needs to be positive")
+PULL_HEARTBEAT = Refusal(400, 10088, "consumer idle heartbeat requires a push based consumer")
+PULL_FLOW_CONTROL = Refusal(400, 10089, "consumer flow control requires a push based consumer")
+QUEUE_NEEDS_EXPLICIT_ACK = Refusal(400, 10098, "workqueue stream requires explicit ack")
+QUEUE_NEEDS_FILTERS = Refusal(400, 10099, "multiple non-filtered consumers not allowed on workqueue stream")
+QUEUE_FILTER_TAKEN = Refusal(400, 10100, "filtered consumer not unique on workqueue stream")
+QUEUE_NEEDS_DELIVER_ALL = Refusal(400, 10101, "consumer must be deliver all on workqueue stream")
+FLOW_CONTROL_NEEDS_HEARTBEAT = Refusal(400, 10108, "consumer with flow control also needs heartbeats")
+DELIVER_SUBJECT_INVALID = Refusal(400, 10112, "invalid push consumer deliver subject")
+MAX_BATCH_NEGATIVE = Refusal(400, 10114, "consumer max request batch needs to be > 0")
+MAX_EXPIRES_TOO_SHORT = Refusal(400, 10115, "consumer max request expires needs to be >= 1ms")
+TOO_MANY_BACKOFFS = Refusal(400, 10116, "max deliver is required to be > length of backoff values")
+CONSUMER_NAME_HAS_PATH = Refusal(400, 10127, "Consumer name can not contain path separators")
+CONSUMER_NAMES_DIFFER = Refusal(400, 10132, "Consumer Durable and Name have to be equal if both are provided")
+CONSUMER_REPLICAS_DIFFER = Refusal(
+    400, 10134, "consumer config replicas must match interest retention stream's replicas"
+)
+TWO_KINDS_OF_FILTERS = Refusal(
+    400, 10136, "consumer cannot have both FilterSubject and FilterSubjects specified"
+)
+FILTERS_OVERLAP = Refusal(400, 10138, "consumer subject filters cannot overlap")
+FILTER_EMPTY = Refusal(400, 10139, "consumer filter in FilterSubjects cannot be empty")
+CONSUMER_EXISTS = Refusal(400, 10148, "consumer already exists")
+CONSUMER_DOES_NOT_EXIST = Refusal(400, 10149, "consumer does not exist")
+ACK_POLICY_INVALID = Refusal(400, 10181, "consumer ack policy invalid")
+REPLAY_POLICY_INVALID = Refusal(400, 10182, "consumer replay policy invalid")
+ACK_WAIT_NEGATIVE = Refusal(400, 10183, "consumer ack wait needs to be positive")
+BACKOFF_NEGATIVE = Refusal(400, 10184, "consumer backoff needs to be positive")
+
+
+def consumer_refused(reason: str) -> Refusal:
+    """10012: what of a consumer can not be changed."""
+    return Refusal(500, 10012, reason)
+
+
+def consumers_violated(names: list[str]) -> Refusal:
+    """10069: a stream's limits for consumers against those that it has."""
+    return Refusal(500, 10069, f"change to limits violates consumers: {', '.join(names)}")
+
+
+def start_invalid(reason: str) -> Refusal:
+    """10094: the deliver policy and its options."""
+    return Refusal(400, 10094, reason)
+
+
+def sampling_invalid(reason: str) -> Refusal:
+    return Refusal(400, 10095, f"failed to parse consumer sampling configuration: {reason}")
+
+
+def consumer_name_too_long(longest: int) -> Refusal:
+    return Refusal(400, 10102, f"consumer name is too long, maximum allowed is {longest}")
+
+
+def consumer_description_too_long(longest: int) -> Refusal:
+    return Refusal(400, 10107, f"consumer description is too long, maximum allowed is {longest}")
+
+
+def max_ack_pending_exceeded(limit: int) -> Refusal:
+    return Refusal(400, 10121, f"consumer max ack pending exceeds system limit of {limit}")
+
+
+def consumer_metadata_too_large(limit: int) -> Refusal:
+    return Refusal(400, 10135, f"consumer metadata exceeds maximum size of {limit}")
+
+
+def inactive_threshold_exceeded(limit: str) -> Refusal:
+    return Refusal(400, 10153, f"consumer inactive threshold exceeds system limit of {limit}")

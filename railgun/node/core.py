@@ -16,7 +16,10 @@ from railgun.model import refusals, wire
 from railgun.model.cluster import ClusterLimits
 from railgun.model.names import Names
 from railgun.model.wire import Forward, WireError
+from railgun.node.captures import Captures
 from railgun.node.clock import ShardClock
+from railgun.node.consumer_room import ConsumerRoom
+from railgun.node.dead_letters import ReadLog
 from railgun.node.drain import Drain, Input, LogAppend, Trim
 from railgun.node.intake import Intake
 from railgun.node.ownership import REGISTRAR, OwnedStreams
@@ -43,7 +46,9 @@ class ShardCore:
         table: Table,
         *,
         test_clock: bool = False,
+        read_log: ReadLog | None = None,
     ) -> None:
+        """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read."""
         self.partition = partition
         self.next_command = 0
         self.next_forward = 0
@@ -52,8 +57,10 @@ class ShardCore:
         self._work = Work()
         self._clock = ShardClock(adjustable=test_clock)
         self._streams = OwnedStreams(partition, names, limits, self._overlay, self._send)
-        self._registrar = Registrar(self._overlay, partitions, limits, self._send)
+        self._captures = Captures(self._overlay, partition, partitions, self._send)
+        self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
         self._publishing = Publishing(self._streams, limits)
+        self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
         self._timers = Timers(self._streams)
         self._intake = Intake(
             partition,
@@ -64,6 +71,8 @@ class ShardCore:
             self._streams,
             self._registrar,
             self._publishing,
+            self._consumers,
+            self._captures,
             self._timers,
             self._clock,
         )
@@ -72,10 +81,15 @@ class ShardCore:
 
     def load(self) -> None:
         """Take over what the table holds; before the first :meth:`apply`, and after a restore."""
+        self._read()
+        self._consumers.load()
+
+    def _read(self) -> None:
         self._read_cursor()
         self._streams.load()
         if self.partition == REGISTRAR:
             self._registrar.load()
+        self._captures.load()
         self._timers.load()
 
     def _read_cursor(self) -> None:
@@ -87,10 +101,13 @@ class ShardCore:
 
     def next_deadline(self) -> int | None:
         """When :meth:`apply` has something to do even without input (wall clock, ns)."""
-        if self._streams.sweeping:
+        by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
+        if self._streams.sweeping or 0 in by_shard:
             return 0
-        due = self._timers.next
-        return None if due is None else self._clock.wall(due)
+        by_wall = [self._clock.wall(due) for due in by_shard]
+        if self._consumers.next_look is not None:
+            by_wall.append(self._consumers.next_look)
+        return min(by_wall, default=None)
 
     def last_sequences(self) -> dict[str, int]:
         """The streams that live here, each with its last sequence."""
@@ -110,8 +127,10 @@ class ShardCore:
         """Decide everything in ``inputs``, and whatever is due at ``now`` (wall clock, ns)."""
         work = self._work = Work()
         moment = self._clock.moment(now)
+        self._consumers.begin(moment)
         if self._timers.run(work, moment):
             self._clock.newest = moment
+        self._consumers.run(work, moment)
         for given in inputs:
             if given.offset < (self.next_forward if given.forwarded else self.next_command):
                 continue  # decided before: the group's offsets were older than the cursor
@@ -124,6 +143,7 @@ class ShardCore:
         if self._streams.sweeping:
             work.structural = True
             self._streams.sweep(work.drain)
+        self._consumers.finish(work, self._clock.moment(now), now)
         return self._finished(work)
 
     def refuse(self, culprit: Input, reason: str) -> Drain:
@@ -145,6 +165,7 @@ class ShardCore:
         if drain.changes:
             self._table.apply(drain.changes, bodies)
         self._overlay.clear()
+        self._consumers.committed()
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
             first = first_offsets.get(topic)
@@ -158,10 +179,12 @@ class ShardCore:
     def aborted(self) -> None:
         """The last drain never happened: back to what the table holds."""
         self._overlay.clear()
+        self._consumers.aborted()
         if self._work.structural:
-            self.load()
+            self._read()
             return
         self._read_cursor()
+        self._captures.load()
         if self.partition == REGISTRAR:
             self._registrar.load()
         for name in self._work.touched:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from railgun.model.headers import Headers
-from railgun.model.wire import Answer, PackReply
+from railgun.model.wire import Answer, Lease, PackReply, ReplyBatch
 
 PACK = "pack"  # values of the header Railgun-Kind; a record without it is a plain publish
 REQUEST = "request"
+CONSUME = "consume"
+PRESENCE = "presence"
 
 
 class Input(NamedTuple):
@@ -74,6 +76,25 @@ class Replies:
 
     packs: list[PackReply] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    leases: list[Lease] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.packs) + len(self.answers) + len(self.leases)
+
+    def batch(self, shard: int, epoch: int) -> ReplyBatch:
+        """The answers as one record carries them."""
+        return ReplyBatch(shard, epoch, self.packs, self.answers, self.leases)
+
+    def halves(self) -> tuple[Replies, Replies]:
+        """The same in two parts, neither of them empty if there are at least two answers."""
+        middle, first, second = len(self) // 2, Replies(), Replies()
+        for number, pack in enumerate(self.packs):
+            (first if number < middle else second).packs.append(pack)
+        for number, answer in enumerate(self.answers, len(self.packs)):
+            (first if number < middle else second).answers.append(answer)
+        for number, lease in enumerate(self.leases, len(self.packs) + len(self.answers)):
+            (first if number < middle else second).leases.append(lease)
+        return first, second
 
 
 @dataclass(slots=True)

@@ -17,9 +17,21 @@ from railgun.model.config import StreamConfig
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, Forward, Frame, PublishPack, WireError
+from railgun.model.wire import (
+    ApiRequest,
+    ConsumerCommand,
+    Forward,
+    Frame,
+    Presence,
+    PublishPack,
+    WireError,
+)
+from railgun.node.captures import CAPTURES, Captures
 from railgun.node.clock import ShardClock
-from railgun.node.drain import PACK, REQUEST, Input
+from railgun.node.consumer_calls import OPERATIONS as CONSUMER_OPERATIONS
+from railgun.node.consumer_room import ConsumerRoom
+from railgun.node.dead_letters import STORE
+from railgun.node.drain import CONSUME, PACK, PRESENCE, REQUEST, Input
 from railgun.node.ownership import REGISTRAR, OwnedStreams
 from railgun.node.publishing import Publishing, plain_pack, refused_pack
 from railgun.node.registrar import Registrar
@@ -45,6 +57,8 @@ class Intake:
         streams: OwnedStreams,
         registrar: Registrar,
         publishing: Publishing,
+        consumers: ConsumerRoom,
+        captures: Captures,
         timers: Timers,
         clock: ShardClock,
     ) -> None:
@@ -56,6 +70,8 @@ class Intake:
         self._streams = streams
         self._registrar = registrar
         self._publishing = publishing
+        self._consumers = consumers
+        self._captures = captures
         self._timers = timers
         self._clock = clock
 
@@ -83,6 +99,10 @@ class Intake:
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
             work.answer(request.client, request.request, [api.refusal_frame(refusal)])
+        elif kind == CONSUME:
+            command = ConsumerCommand.decode(value)
+            if command.request:
+                work.answer(command.client, command.request, [api.refusal_frame(refusal)])
 
     # -- what it is
 
@@ -90,10 +110,20 @@ class Intake:
         value = given.value or b""
         if kind == PACK:
             pack = PublishPack.decode(value)
+            self._consumers.hear(pack.client, now)
             if not self._passed_on(pack.stream, kind, value, work):
                 self._publishing.pack(pack, self._clock.newest, work)
         elif kind == REQUEST:
-            self._request(ApiRequest.decode(value), now, work)
+            request = ApiRequest.decode(value)
+            self._consumers.hear(request.client, now)
+            self._request(request, now, work)
+        elif kind == CONSUME:
+            command = ConsumerCommand.decode(value)
+            self._consumers.hear(command.client, now)
+            if not self._passed_on(command.stream, kind, value, work):
+                self._consumers.command(command, self._clock.newest, now, work)
+        elif kind == PRESENCE:
+            self._consumers.presence(Presence.decode(value), self._clock.newest, now, work)
         elif kind == "":
             pack = plain_pack(given)
             if not self._passed_on(pack.stream, PACK, pack.encode(), work):
@@ -103,7 +133,7 @@ class Intake:
 
     def _forward(self, forward: Forward, given: Input, now: int, work: Work) -> None:
         if forward.kind == "command":
-            self._command(forward.command_kind, given._replace(value=forward.command), now, work)
+            self._passed_here(forward, given, now, work)
             return
         if forward.kind == "nothing":
             return  # it only carried the end of a transaction (node.unfinished)
@@ -117,8 +147,18 @@ class Intake:
             self._publishing.release(self._names.log(forward.stream))  # it gets a new log
         touched, frame = self._streams.change(forward, self._clock.newest, work.drain)
         if touched is not None:
-            work.touch(touched)
+            work.stir(touched)
+            self._consumers.stream_changed(forward.kind, touched, work, self._clock.newest)
         work.answer(forward.client, forward.request, [frame])
+
+    def _passed_here(self, forward: Forward, given: Input, now: int, work: Work) -> None:
+        """A command that another shard passes on, or one that only shards may give."""
+        if forward.command_kind == STORE:
+            self._consumers.store_copies(PublishPack.decode(forward.command), work, self._clock.newest)
+        elif forward.command_kind == CAPTURES:
+            self._captures.learn(forward.command)
+        else:
+            self._command(forward.command_kind, given._replace(value=forward.command), now, work)
 
     def _passed_on(self, stream: str, kind: str, value: bytes, work: Work) -> bool:
         """A command for a stream that lives elsewhere goes to its owner."""
@@ -150,8 +190,10 @@ class Intake:
             return self._registrar.change(request, name, self._clock.newest)
         if operation.needs_stream:
             state = self._streams.get(name.stream)
+            if operation in CONSUMER_OPERATIONS:
+                return self._consumers.answer(request, name, state, self._clock.newest, now, work)
             if state is not None and operation in _REMOVALS:
-                work.touch(state)
+                work.stir(state)
             return api.answer(request, name, state)
         if operation is Operation.PING:
             return [Frame([], b"{}")]
@@ -171,6 +213,7 @@ class Intake:
         moment = self._clock.moment(now)
         if self._timers.run(work, moment):
             self._clock.newest = moment
+        self._consumers.run(work, moment)
         return Frame([], json.dumps({"now": moment}).encode("utf-8"))
 
 

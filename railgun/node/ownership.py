@@ -20,6 +20,7 @@ from railgun.model.wire import Forward, Frame
 from railgun.node.drain import Drain, TopicChange
 from railgun.semantics import limits
 from railgun.semantics.configuration import check_update
+from railgun.semantics.consumers.rules import violated_limits
 from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.semantics.stream import StreamState
@@ -125,6 +126,8 @@ class OwnedStreams:
         decided = check_update(
             known.config, asked, self._platform, pedantic=forward.command_kind == "pedantic"
         )
+        if isinstance(decided, StreamConfig):
+            decided = violated_limits(decided, (one.config for one in known.consumers)) or decided
         if isinstance(decided, Refusal):  # UPD-18
             self._release(forward, "unchanged")
             return None, api.error_response(Operation.STREAM_UPDATE, decided)

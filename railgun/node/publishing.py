@@ -56,6 +56,8 @@ class Publishing:
             taken = min(count, self._limits.max_in_flight - work.in_flight)
         work.in_flight += taken
         work.touch(state)
+        if state.config.republish is not None:
+            _note_last(state, pack.subjects[:taken], work)
         outcome = publish_pack(
             state,
             pack.subjects[:taken],
@@ -67,6 +69,8 @@ class Publishing:
             self._room(),
             work.log_of(state),
         )
+        if outcome.runs:
+            work.stir(state)
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
         return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
 
@@ -81,6 +85,15 @@ class Publishing:
         if not self._limits.max_store_bytes:
             return _UNLIMITED
         return self._limits.max_store_bytes - sum(state.bytes for state in self._streams)
+
+
+def _note_last(state: StreamState, subjects: list[str], work: Work) -> None:
+    """Remember the last sequence of each subject as it was before this drain (CFG-25)."""
+    known = work.last_before.setdefault(state.name, {})
+    for subject in subjects:
+        stored_as = (state.transform.apply(subject) if state.transform is not None else None) or subject
+        if stored_as not in known:
+            known[stored_as] = state.last_of(stored_as)
 
 
 def refused_pack(pack: PublishPack, refusal: Refusal) -> PackReply:

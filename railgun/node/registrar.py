@@ -18,6 +18,7 @@ from railgun.model.config import StreamConfig
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
 from railgun.model.wire import ApiRequest, Forward, Frame
+from railgun.node.captures import Captures
 from railgun.semantics.configuration import normalise, overlaps
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -55,10 +56,13 @@ class _Reservation:
 class Registrar:
     """Reservations of stream names and subjects, in the overlay of the shard's drain."""
 
-    def __init__(self, overlay: Overlay, partitions: int, limits: ClusterLimits, send: Send) -> None:
+    def __init__(
+        self, overlay: Overlay, partitions: int, limits: ClusterLimits, captures: Captures, send: Send
+    ) -> None:
         self._overlay = overlay
         self._partitions = partitions
         self._limits = limits
+        self._captures = captures
         self._send = send
         self._reservations: dict[str, _Reservation] = {}
 
@@ -107,6 +111,7 @@ class Registrar:
                 known.config = forward.config
             known.pending, known.pending_config, known.waiting = "none", "", []
             self._save(known)
+        self._teach()
         return waiting
 
     def _create(
@@ -152,6 +157,7 @@ class Registrar:
     ) -> None:
         known.pending, known.pending_config = change, config
         self._save(known)
+        self._teach()  # before the stream exists: nothing that is sent out once it does is missed
         self._send(
             known.partition,
             Forward(
@@ -166,6 +172,10 @@ class Registrar:
                 command_kind=note,
             ),
         )
+
+    def _teach(self) -> None:
+        texts = [one.pending_config or one.config for one in self._reservations.values()]
+        self._captures.teach(StreamConfig.from_json(text) for text in texts if text)
 
     def _overlaps(self, config: StreamConfig) -> bool:
         others = (one.subjects() for one in self._reservations.values() if one.name != config.name)

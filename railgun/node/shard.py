@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from railgun.errors import ConnectionLost
 from railgun.node.context import ShardContext
+from railgun.node.dead_letters import LogUnreadable
 from railgun.node.drain import Drain, Input
 from railgun.node.inbox import Inbox
 from railgun.node.log_topics import change_topics, quarantine_missing
@@ -236,7 +237,12 @@ class KafkaShard:
 
     def commit(self, inputs: Sequence[Input]) -> None:
         """Decide and make durable. On a TransactionFailed nothing has happened."""
-        self._deliver(self._standing.core.apply(inputs, time.time_ns()))
+        try:
+            drain = self._standing.core.apply(inputs, time.time_ns())
+        except LogUnreadable as error:
+            self._standing.core.aborted()
+            raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
+        self._deliver(drain)
 
     def refuse(self, culprit: Input, reason: str) -> None:
         self._deliver(self._standing.core.refuse(culprit, reason))
@@ -313,11 +319,15 @@ class KafkaShard:
         """New producer, then the state as the changelog has it: the last transaction may have committed or not."""
         self.init_producer()
         self._proved = self._offsets_at = float("-inf")
+        epoch = self._standing.epoch
         self._catch_up()
+        if self._standing.epoch != epoch:
+            self._announce()  # what was only in memory is gone: clients say again what they wait for
 
     def reload(self) -> None:
         """A core that reads everything from the table again."""
         self._standing.load()
+        self._announce()
 
     def still_owner(self) -> bool:
         """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is not ours."""

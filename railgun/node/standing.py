@@ -87,6 +87,7 @@ class Standing:
             context.limits,
             self.table,
             test_clock=context.test_clock,
+            read_log=context.read_log,
         )
         core.load()
         for topic in self.quarantined:

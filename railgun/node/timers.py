@@ -1,9 +1,10 @@
-"""When a shard must look at a stream again although nobody asks: age and TTL end messages by the clock."""
+"""When a shard must look at a stream again although nobody asks: age and TTL end messages, ack waits end deliveries."""
 
 from __future__ import annotations
 
 import heapq
 
+from railgun.node.attendance import key_of
 from railgun.node.ownership import OwnedStreams
 from railgun.node.work import Work
 from railgun.semantics import ttl
@@ -31,27 +32,22 @@ class Timers:
         return self._deadlines[0][0] if self._deadlines else None
 
     def watch(self, state: StreamState) -> None:
-        """Look at the stream when its next message expires."""
-        due = state.next_expiry()
-        if due is not None and due < self._scheduled.get(state.name, _NEVER):
-            self._scheduled[state.name] = due
-            heapq.heappush(self._deadlines, (due, state.name))
+        """Look at the stream when its next message expires, or the next acknowledgement is overdue."""
+        for due in (state.next_expiry(), state.consumers.next_deadline()):
+            if due is not None and due < self._scheduled.get(state.name, _NEVER):
+                self._scheduled[state.name] = due
+                heapq.heappush(self._deadlines, (due, state.name))
 
     def run(self, work: Work, moment: int) -> bool:
-        """Remove what age and TTL end by ``moment``; whether delete markers were stored at that time."""
+        """Do what is due by ``moment``; whether delete markers were stored at that time."""
         stored = False
         for name in sorted(self._due(moment)):
             state = self._streams.get(name)
             if state is None:
                 continue
-            due = state.next_expiry()
-            if due is None or due > moment:
-                self.watch(state)
-                continue
-            work.touch(state)
-            for marker in ttl.expire(state, moment):
-                work.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", moment)
-                stored = True
+            stored |= _expire_messages(state, work, moment)
+            _expire_waits(state, work, moment)
+            self.watch(state)
         return stored
 
     def _due(self, moment: int) -> set[str]:
@@ -62,3 +58,25 @@ class Timers:
                 del self._scheduled[name]
                 due.add(name)
         return due
+
+
+def _expire_messages(state: StreamState, work: Work, moment: int) -> bool:
+    """Remove what age and TTL end; whether delete markers were stored."""
+    due = state.next_expiry()
+    if due is None or due > moment:
+        return False
+    work.stir(state)
+    markers = ttl.expire(state, moment)
+    for marker in markers:
+        work.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", moment)
+    return bool(markers)
+
+
+def _expire_waits(state: StreamState, work: Work, moment: int) -> None:
+    """Find what is to be delivered again (RDL-01)."""
+    due = state.consumers.next_deadline()
+    if due is not None and due <= moment:
+        for consumer in state.consumers.expire(moment):
+            work.ready[key_of(state, consumer)] = None
+        if state.consumers.changed:
+            work.touch(state)

@@ -18,7 +18,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from railgun.kafka.settings import MAX_MESSAGE_BYTES
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, Headers
 from railgun.model.names import Names
-from railgun.model.wire import ReplyBatch
 from railgun.node.drain import Drain, LogAppend, Rejected, Replies
 
 log = logging.getLogger("railgun.node")
@@ -254,16 +253,11 @@ def reply_records(
     for client, of_client in replies.items():
         key = client.encode()
         partition = shard * reply_factor + crc32(key) % reply_factor
-        pending = [ReplyBatch(shard, epoch, of_client.packs, of_client.answers)]
+        pending = [of_client]
         while pending:
-            batch = pending.pop()
-            body = batch.encode()
-            parts = len(batch.packs) + len(batch.answers)
-            if len(body) <= _FITS or parts < 2:
+            part = pending.pop()
+            body = part.batch(shard, epoch).encode()
+            if len(body) <= _FITS or len(part) < 2:
                 yield key, partition, body
             else:
-                packs, answers = len(batch.packs) // 2, (len(batch.answers) + 1) // 2
-                pending += [
-                    ReplyBatch(shard, epoch, batch.packs[packs:], batch.answers[answers:]),
-                    ReplyBatch(shard, epoch, batch.packs[:packs], batch.answers[:answers]),
-                ]
+                pending += reversed(part.halves())

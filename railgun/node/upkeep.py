@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -21,6 +22,8 @@ log = logging.getLogger("railgun.node")
 
 _TICK: Final = 0.25
 _TRIM_EVERY: Final = 3.0
+# Whoever was given a message that was removed at once (ack none, interest) must have had the time to read it.
+_TRIM_GRACE: Final = 10  # times so long
 _LOOK_EVERY: Final = 5.0
 
 
@@ -38,6 +41,7 @@ class Upkeep:
         self._on_crash = on_crash
         self._lock = threading.Lock()
         self._trims: dict[str, int] = {}
+        self._ageing: deque[dict[str, int]] = deque()  # trims that wait out their grace
         self._trimmed: dict[str, int] = {}
         self._missing: dict[str, Callable[[], None]] = {}
         self._stopping = threading.Event()
@@ -69,7 +73,8 @@ class Upkeep:
     def forget(self, topic: str) -> None:
         """The topic is deleted or new: what was known of it no longer holds."""
         with self._lock:
-            for known in (self._trims, self._trimmed, self._missing):
+            self._missing.pop(topic, None)
+            for known in (self._trims, *self._ageing, self._trimmed):
                 known.pop(topic, None)
 
     def watch_for(self, topic: str, found: Callable[[], None]) -> None:
@@ -97,7 +102,9 @@ class Upkeep:
 
     def _trim_now(self) -> None:
         with self._lock:
-            wanted, self._trims = self._trims, {}
+            self._ageing.append(self._trims)
+            self._trims = {}
+            wanted = self._ageing.popleft() if len(self._ageing) > _TRIM_GRACE else {}
         if not wanted:
             return
         requests = [TopicPartition(topic, 0, offset) for topic, offset in wanted.items()]

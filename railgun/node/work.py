@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from railgun.model.wire import Answer, Forward, Frame
+from railgun.node.attendance import ConsumerKey
 from railgun.node.drain import Drain, Input, Rejected, Replies
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
@@ -18,10 +19,20 @@ class Work:
         self.bases: dict[str, list[int]] = {}  # by topic: the blocks that the drain added
         self.structural = False  # a stream was created, changed, deleted or swept
         self.in_flight = 0  # messages taken so far (PUB-20)
+        self.stirred: set[str] = set()  # streams whose messages came or went: any consumer may have got work
+        self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves
+        self.last_before: dict[
+            str, dict[str, int]
+        ] = {}  # of streams that republish: last sequence by subject
 
     def touch(self, state: StreamState) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
         self.touched[state.name] = state
+
+    def stir(self, state: StreamState) -> None:
+        """The stream changes, and what it holds: whoever waits for its messages is looked at."""
+        self.touched[state.name] = state
+        self.stirred.add(state.name)
 
     def log_of(self, state: StreamState) -> Stored:
         return self.logs.setdefault(state.name, Stored())

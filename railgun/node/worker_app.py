@@ -26,6 +26,7 @@ from railgun.kafka.cluster import Protected, prepare_cluster
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
 from railgun.node.context import ShardContext
+from railgun.node.log_reading import LogReading
 from railgun.node.quiet import calm_down
 from railgun.node.settings import NodeSettings, load_settings
 from railgun.node.shards import Shards
@@ -61,6 +62,7 @@ class RailgunApp(faust.App):
         self.shards = Shards(names.group, self._kafka_admin)
         self._folder: StateFolder | None = None
         self._upkeep: Upkeep | None = None
+        self._log_reading = LogReading(settings.kafka)
         super().__init__(names.group, **options)
 
     # ------------------------------------------------------------ life
@@ -102,6 +104,7 @@ class RailgunApp(faust.App):
             identity=topics.identity(settings.names.changelog),
             topics=topics,
             upkeep=upkeep,
+            read_log=self._log_reading.read,
             is_current=self.shards.is_current,
             owns=self.shards.owns,
             on_room=self.shards.on_room,
@@ -121,6 +124,7 @@ class RailgunApp(faust.App):
         await self.shards.close()
         if self._upkeep is not None:
             await asyncio.to_thread(self._upkeep.stop)
+        await asyncio.to_thread(self._log_reading.close)
         if self._folder is not None:
             self._folder.release()
             self._folder = None

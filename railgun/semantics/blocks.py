@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,6 +37,13 @@ class Entry(NamedTuple):
     def is_marker(self) -> bool:
         """A delete marker, left by a message that expired."""
         return self.expiry < NEVER
+
+
+class Removed(NamedTuple):
+    """Messages that are gone: their bytes, and of each subject how many and the newest sequence."""
+
+    size: int
+    subjects: dict[str, tuple[int, int]]
 
 
 class Block:
@@ -91,6 +99,12 @@ class Block:
         expiry = self.expiries[index] if self.expiries is not None else 0
         return Entry(self.base + index, self.subject(index), self.sizes[index], self.times[index], expiry)
 
+    def never_stored(self, index: int) -> int:
+        """How many sequences before the index were given to messages that are not in the log: they have no subject."""
+        if self.subject_of is None or "" not in self.subjects:
+            return 0
+        return self.subject_of[:index].count(self.subjects.index(""))
+
     def is_removed(self, index: int) -> bool:
         return self.removed is not None and bool(self.removed[index >> 3] >> (index & 7) & 1)
 
@@ -98,6 +112,27 @@ class Block:
         if self.removed is None:
             self.removed = bytearray((self.count + 7) // 8)
         self.removed[index >> 3] |= 1 << (index & 7)
+
+    def remove_range(self, start: int, stop: int) -> Removed:
+        """Mark the messages of [start, stop) as removed; what they were."""
+        every = (1 << stop - start) - 1 << start
+        before = 0 if self.removed is None else int.from_bytes(self.removed, "little")
+        self.removed = bytearray((before | every).to_bytes((self.count + 7) // 8, "little"))
+        gone: Sequence[int] = range(start, stop)
+        if before & every:
+            gone = [index for index in gone if not before >> index & 1]
+        if not gone:
+            return Removed(0, {})
+        sizes = self.sizes[start:stop] if len(gone) == stop - start else [self.sizes[index] for index in gone]
+        if self.subject_of is None:
+            return Removed(sum(sizes), {self.subjects[0]: (len(gone), self.base + gone[-1])})
+        numbers = [self.subject_of[index] for index in gone]
+        newest = dict(zip(numbers, gone, strict=True))
+        counts = Counter(numbers)
+        return Removed(
+            sum(sizes),
+            {self.subjects[number]: (counts[number], self.base + index) for number, index in newest.items()},
+        )
 
     def encode(self) -> bytes:
         return wire.encode(

@@ -13,7 +13,7 @@ from typing import Any
 
 from railgun.model import subjects
 from railgun.model.cluster import ClusterLimits
-from railgun.model.config import NO_TIME, StreamConfig
+from railgun.model.config import NO_TIME, StreamConfig, SubjectTransform
 from railgun.model.refusals import (
     MAX_BYTES_EXCEEDED,
     MAX_BYTES_REQUIRED,
@@ -58,6 +58,7 @@ def checked(config: StreamConfig, limits: ClusterLimits, *, pedantic: bool) -> S
         or _subjects_refused(filled)
         or _size_refused(filled, limits)
         or _transform_refused(filled)
+        or _republish_refused(filled)
     )
     return refusal or _completed(filled)
 
@@ -211,6 +212,30 @@ def _transform_refused(config: StreamConfig) -> Refusal | None:  # CFG-24
     except BadDestination as error:
         return transform_destination_invalid(str(error))
     return None
+
+
+def _republish_refused(config: StreamConfig) -> Refusal | None:  # CFG-25
+    if config.republish is None:
+        return None
+    src, dest = config.republish.src or ">", config.republish.dest
+    try:
+        Transform(SubjectTransform(src=src, dest=dest))
+    except (BadSource, BadDestination):
+        return invalid_config(
+            f"stream configuration for republish with transform from '{src}' to '{dest}' not valid"
+        )
+    reached = [_stands_for(token) for token in dest.split(".")] if dest else [">"]
+    pattern = ".".join(reached[: reached.index(">") + 1] if ">" in reached else reached)
+    if any(subjects.collides(pattern, captured) for captured in config.subjects):
+        return invalid_config("stream configuration for republish destination forms a cycle")
+    return None
+
+
+def _stands_for(token: str) -> str:
+    """What a token of a destination can become: itself, any one token, or any number of them."""
+    if token.startswith("{{") and re.search("split|slice", token, re.IGNORECASE):
+        return ">"
+    return "*" if token.startswith(("{{", "$")) else token
 
 
 def _completed(config: StreamConfig) -> StreamConfig:

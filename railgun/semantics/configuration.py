@@ -12,22 +12,19 @@ from collections.abc import Callable, Iterable, Sequence
 from railgun.model import subjects
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import NO_TIME, StreamConfig
+from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import REPLICAS_UNSUPPORTED, Refusal, invalid_config
 from railgun.semantics.config_rules import checked
+from railgun.semantics.consumers.rules import violated_limits
 
 # Later work removes its line, and nothing else here.
 _NOT_YET: tuple[tuple[str, Callable[[StreamConfig], object]], ...] = (
-    ("retention workqueue", lambda config: config.retention == "workqueue"),
-    ("retention interest", lambda config: config.retention == "interest"),
-    ("republish", lambda config: config.republish is not None),
-    ("consumer_limits", lambda config: config.consumer_limits is not None),
     ("mirror", lambda config: config.mirror is not None),
     ("sources", lambda config: config.sources),
     ("allow_msg_counter", lambda config: config.allow_msg_counter),
     ("allow_atomic", lambda config: config.allow_atomic),
     ("allow_msg_schedules", lambda config: config.allow_msg_schedules),
     ("persist_mode async", lambda config: config.persist_mode == "async"),
-    ("max_consumers", lambda config: config.max_consumers > 0),
 )
 
 
@@ -44,9 +41,14 @@ def normalise(
 
 
 def check_update(
-    old: StreamConfig, new: StreamConfig, limits: ClusterLimits, *, pedantic: bool = False
+    old: StreamConfig,
+    new: StreamConfig,
+    limits: ClusterLimits,
+    *,
+    pedantic: bool = False,
+    consumers: Iterable[ConsumerConfig] = (),
 ) -> StreamConfig | Refusal:
-    """The configuration after the update, or why ``old`` stays as it is (UPD-18)."""
+    """The configuration of a stream with these consumers after the update, or why ``old`` stays as it is (UPD-18)."""
     stored = checked(new, limits, pedantic=pedantic)
     if isinstance(stored, Refusal):
         return stored
@@ -54,7 +56,12 @@ def check_update(
         stored = _sealed(stored)
     # UPD-01 does not name first_seq: the stream has begun, and keeps the number it began with
     stored = stored.model_copy(update={"first_seq": old.first_seq})
-    return _change_refused(old, stored) or _beyond_reach(stored, limits) or stored
+    return (
+        _change_refused(old, stored)
+        or _beyond_reach(stored, limits)
+        or violated_limits(stored, consumers)
+        or stored
+    )
 
 
 def overlaps(config: StreamConfig, others: Iterable[Sequence[str]]) -> bool:

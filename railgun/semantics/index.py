@@ -7,10 +7,10 @@ blocks. Everything older is found by floor in the table. Memory is bounded: a fe
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from railgun.model.subjects import Filter
-from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, build
+from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, Removed, build
 from railgun.state import keys
 from railgun.state.table import Overlay
 
@@ -55,6 +55,14 @@ class MessageIndex:
             return None
         return block.entry(sequence - block.base)
 
+    def trace(self, sequence: int) -> Entry | None:
+        """The message even if it was removed, for as long as its block is there: until the drain is sealed, at least."""
+        index = sequence - self.tail_base
+        if index >= 0:
+            return self._tail_entry(index) if index < len(self.tail_sizes) else None
+        block = self._block_of(sequence)
+        return None if block is None else block.entry(sequence - block.base)
+
     def ascending(self, start: int, subjects: Filter | None = None) -> Iterator[Entry]:
         """Existing messages from ``start`` on; a block without a matching subject is passed over whole."""
         sequence = start
@@ -71,8 +79,14 @@ class MessageIndex:
                 yield self._tail_entry(index)
 
     def blocks(self, start: int) -> Iterator[Block]:
-        """All blocks that hold messages from ``start`` on, ascending; only between drains."""
-        assert not self.tail_sizes
+        """All blocks that hold messages from ``start`` on, ascending; without the tail."""
+        block = self._block_of(start)
+        while block is not None:
+            yield block
+            start = block.end
+            block = self._dirty.get(start) or self._cache.get(start)
+        if start >= self.tail_base:
+            return
         prefix = keys.all_of(keys.BLOCK, self._incarnation)
         lowest = self._overlay.floor(prefix, prefix + keys.number(start))
         for key, data in self._overlay.scan(prefix, None if lowest is None else lowest[0]):
@@ -114,7 +128,17 @@ class MessageIndex:
         if exact is None:
             stored = self._overlay.get(keys.of(keys.OFFSET, self._incarnation, block.base))
             exact = None if stored is None else int.from_bytes(stored, "big")
-        return block.offset_floor if exact is None else exact + sequence - block.base
+        if exact is None:
+            return block.offset_floor
+        index = sequence - block.base
+        return exact + index - block.never_stored(index)
+
+    def sizes(self, start: int, end: int) -> Sequence[int]:
+        """The sizes of the messages [start, end), which all lie in blocks."""
+        block = self._block_of(start)
+        assert block is not None, f"no message {start}"
+        found = block.sizes[start - block.base : end - block.base]
+        return found if block.end >= end else [*found, *self.sizes(block.end, end)]
 
     # -- changing
 
@@ -134,6 +158,23 @@ class MessageIndex:
         self.tail_sizes += sizes
         self.tail_times += [time] * len(sizes)
         return sequence
+
+    def skip(self, time: int) -> int:
+        """Give a sequence to a message that is not stored. Inside the tail it is a message that never existed."""
+        sequence = self.end
+        if not self.tail_sizes:
+            self.tail_base += 1
+            return sequence
+        self._tail_removed.add(len(self.tail_sizes))
+        return self.append("", 0, time, 0)
+
+    def remove_run(self, start: int, end: int) -> Iterator[Removed]:
+        """The messages of [start, end), which all lie in blocks, are gone; what they were, block by block."""
+        for block in self.blocks(start):
+            if block.base >= end:
+                return
+            self._dirty[block.base] = block
+            yield block.remove_range(max(0, start - block.base), min(end - block.base, block.count))
 
     def remove(self, sequence: int) -> Entry | None:
         """The message is gone; what it was, or None if it was not there."""

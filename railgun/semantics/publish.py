@@ -134,7 +134,7 @@ def _publish_columns(
     overheads: dict[str, int] = {}
     for subject in set(subjects):
         overhead = state.overhead(subject)
-        if overhead is None:
+        if overhead is None or not state.is_wanted(subject):
             return None
         overheads[subject] = overhead
     sizes = [overheads[subject] + len(payload) for subject, payload in zip(subjects, payloads, strict=True)]
@@ -199,16 +199,23 @@ def _publish_one(
     largest = config.max_msg_size if config.max_msg_size > 0 else TRANSPORT_LIMIT
     if header_bytes + len(message.payload) > largest:
         return refusals.MESSAGE_TOO_LARGE  # LIM-12, LIM-13
-    refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "")
-    if refused is not None:
-        return refused
+    wanted = state.is_wanted(message.subject)
+    if wanted:
+        refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "")
+        if refused is not None:
+            return refused
     previous = state.last_of(message.subject)
-    sequence = state.store(
-        message.subject, size, time, expiry=lifetime.ends(time), headers=headers, payload=message.payload
-    )
+    if wanted:
+        sequence = state.store(
+            message.subject, size, time, expiry=lifetime.ends(time), headers=headers, payload=message.payload
+        )
+    else:
+        sequence = state.skip(time)
     state.last_msg_id = message_id
     if message_id and state.window.window:
-        state.window.accept(message_id, sequence, time)
+        state.window.accept(message_id, sequence, time)  # RET-19: of a message that is not stored, too
+    if not wanted:
+        return sequence
     log.add(sequence, message.subject, headers, message.payload, time)
     if rollup:
         _roll_up(state, message.subject, sequence, rollup)

@@ -97,20 +97,6 @@ def status(code: int, description: str, extra: Iterable[tuple[str, bytes]] = ())
     return Frame([(h.STATUS, b"%d" % code), (h.DESCRIPTION, description.encode("ascii")), *extra], b"")
 
 
-def first_at(stream: StreamState, time: int) -> int:
-    """The sequence of the first message stored at that time or later; the one after the last if there is none."""
-    low, high = stream.first_seq, stream.last_seq + 1
-    while low < high:  # times never go back, so halving finds the place; holes are stepped over
-        middle = (low + high) // 2
-        entry = next(stream.iterate(middle), None)
-        if entry is None or entry.time >= time:
-            high = middle
-        else:
-            low = entry.sequence + 1
-    entry = next(stream.iterate(low), None)
-    return stream.last_seq + 1 if entry is None else entry.sequence
-
-
 def _bad_direct(request: GetRequest) -> bool:
     return (
         request.contradicts_itself
@@ -130,7 +116,7 @@ def _one(stream: StreamState, request: GetRequest) -> Entry | None:
 
 
 def _start(stream: StreamState, request: GetRequest) -> int:
-    return request.seq if request.start_time is None else first_at(stream, request.start_time)  # GET-04
+    return request.seq if request.start_time is None else stream.first_at(request.start_time)  # GET-04
 
 
 def _message(stream: StreamState, entry: Entry, no_headers: bool, *extra: tuple[str, int]) -> Frame:
@@ -212,7 +198,7 @@ def _count_from(stream: StreamState, start: int, chosen: Filter) -> int:
 def _multi_last(stream: StreamState, request: GetRequest) -> list[Frame]:  # GET-15
     up_to = request.up_to_seq or stream.last_seq
     if request.up_to_time is not None:  # GET-16: what was stored before that time
-        up_to = first_at(stream, request.up_to_time) - 1
+        up_to = stream.first_at(request.up_to_time) - 1
     found = _last_of_each(stream, Filter(request.multi_last), min(up_to, stream.last_seq))
     if len(found) > MAX_RESULTS:
         return [status(413, "Too Many Results")]  # GET-17

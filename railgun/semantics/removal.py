@@ -37,7 +37,7 @@ def delete_message(stream: StreamState, sequence: int) -> Refusal | None:
         return SEALED  # DEL-05
     if stream.config.deny_delete:
         return delete_refused("message delete not permitted")
-    if not stream.remove(sequence):
+    if not stream.remove(sequence, why="delete"):
         return sequence_not_found(sequence)  # DEL-03
     return None
 
@@ -73,4 +73,6 @@ def _purge_some(stream: StreamState, request: PurgeRequest, chosen: Filter) -> i
         doomed = doomed[: -request.keep]
     for sequence in doomed:
         stream.remove(sequence)
+    left = next(stream.iterate(subjects=chosen), None)
+    stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
     return len(doomed)

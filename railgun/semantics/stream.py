@@ -7,7 +7,7 @@ aborted drops the whole object: the next use loads it again from the table.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 
 from railgun.model import wire
@@ -19,8 +19,9 @@ from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
-from railgun.semantics.blocks import NEVER, Entry
+from railgun.semantics.blocks import NEVER, Block, Entry
 from railgun.semantics.bodies import find_body
+from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.deduplication import DedupWindow
 from railgun.semantics.index import MessageIndex
 from railgun.semantics.memory import ShardMemory
@@ -85,6 +86,7 @@ class StreamState:
         self._aged = 0  # messages below are gone or exempt from max_age
         # Bodies of messages in this range are needed no more, and leave the table over several drains.
         self._stray_bodies = range(0)
+        self.consumers = Consumers(self)
         self._configure(config)
         self.compacted = config.max_msgs_per_subject > 0
 
@@ -106,6 +108,7 @@ class StreamState:
         state.window.load()
         state._derive()
         state._find_stray_bodies()
+        state.consumers.load()
         return state
 
     def reconfigure(self, config: StreamConfig, now: int) -> None:
@@ -113,6 +116,7 @@ class StreamState:
         self._flush()
         self.window.expire(now)
         self.window.drop_expired()  # what has left the old window does not come back with a longer one
+        comes_to_interest = config.retention == "interest" != self.config.retention
         self._configure(config)
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
@@ -120,6 +124,8 @@ class StreamState:
         if not self.keeps_bodies:
             self._find_stray_bodies()
         self.window.expire(now)
+        if comes_to_interest:
+            self.consumers.enforce_interest()  # UPD-05
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
@@ -129,7 +135,7 @@ class StreamState:
         self.max_age = to_nanos(config.max_age)
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
         self.keeps_bodies = config.allow_direct
-        self._overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
+        self.record_overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
         self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
         self._accepted: dict[str, int] = {}
         self._by_subject = self._new_subjects()
@@ -187,6 +193,33 @@ class StreamState:
             return self.index.descending(start or self.last_seq, self.first_seq, subjects)
         return self.index.ascending(max(start, self.first_seq), subjects)
 
+    def blocks(self, start: int, end: int | None = None) -> Iterator[Block]:
+        """The index of what exists from ``start`` on, a block at a time; only that below ``end`` is asked for."""
+        if not self.messages:
+            return iter(())
+        if end is None or end > self.index.tail_base:
+            self._flush_index()
+        return self.index.blocks(max(start, self.first_seq))
+
+    def sizes(self, start: int, end: int) -> Sequence[int]:
+        """What the messages of [start, end) count, which all exist."""
+        if end > self.index.tail_base:
+            self._flush_index()
+        return self.index.sizes(start, end)
+
+    def first_at(self, time: int) -> int:
+        """The sequence of the first message stored at that time or later; the one after the last if there is none."""
+        low, high = self.first_seq, self.last_seq + 1
+        while low < high:  # times never go back, so halving finds the place; holes are stepped over
+            middle = (low + high) // 2
+            entry = next(self.iterate(middle), None)
+            if entry is None or entry.time >= time:
+                high = middle
+            else:
+                low = entry.sequence + 1
+        entry = next(self.iterate(low), None)
+        return self.last_seq + 1 if entry is None else entry.sequence
+
     def last_of(self, subject: str) -> int:
         """The newest existing sequence on the literal subject, 0 if none."""
         return self._by_subject.last(subject)
@@ -236,7 +269,7 @@ class StreamState:
         """A frame that answers with this message: itself where it is at hand, else its place in the log."""
         entry = self.entry(sequence)
         assert entry is not None, f"no message {sequence}"
-        body = self._body(sequence)
+        body = self.body(sequence)
         if body is None:
             offset = self.index.offset(sequence, self.log_end)
             return wire.Frame(
@@ -247,7 +280,7 @@ class StreamState:
         make = get_frame if form == "get" else direct_frame
         return make(message, no_headers=no_headers)
 
-    def _body(self, sequence: int) -> tuple[Headers, bytes] | None:
+    def body(self, sequence: int) -> tuple[Headers, bytes] | None:
         """Headers and payload, if they are at hand: among the newest, kept by the stream, or beside their block."""
         found = None if self.recent is None else self.recent.find(self.incarnation, sequence)
         if found is not None:
@@ -269,7 +302,7 @@ class StreamState:
         """What a message on the subject counts beside its payload; None if the stream does not capture it."""
         known = self._accepted.get(subject)
         if known is None and is_literal(subject) and self.captures.matches(subject):
-            known = self._overhead + len(subject.encode("utf-8"))
+            known = self.record_overhead + len(subject.encode("utf-8"))
             if len(self._accepted) >= ACCEPTED_SUBJECTS:
                 self._accepted.clear()
             self._accepted[subject] = known
@@ -277,7 +310,7 @@ class StreamState:
 
     def size_of(self, subject: str, header_bytes: int, payload: bytes) -> int:
         """What the message counts towards ``bytes`` and ``max_bytes`` (STO)."""
-        base = self._overhead + len(subject.encode("utf-8")) + len(payload)
+        base = self.record_overhead + len(subject.encode("utf-8")) + len(payload)
         return base + self._header_overhead + header_bytes if header_bytes else base
 
     @property
@@ -302,6 +335,18 @@ class StreamState:
             heapq.heappush(self._expiries, (abs(expiry), sequence))
         if self.keeps_bodies:
             self._keep_body(sequence, headers, payload)
+        return sequence
+
+    def is_wanted(self, subject: str) -> bool:
+        """Whether a message on the subject is to be stored: under interest, only if a consumer wants it (RET-12)."""
+        return self.config.retention != "interest" or self.consumers.interested(subject)
+
+    def skip(self, time: int) -> int:
+        """A message that nobody wants: it gets a sequence and is not stored (RET-12)."""
+        sequence = self.index.skip(time)
+        if not self.messages:
+            self.first_seq = sequence + 1
+        self.last_seq, self.last_time = sequence, time
         return sequence
 
     def store_run(self, subjects: list[str], sizes: list[int], time: int) -> int:
@@ -331,8 +376,8 @@ class StreamState:
 
     # -- removing
 
-    def remove(self, sequence: int) -> bool:
-        """One message is gone from state, index and bytes; False if there was none."""
+    def remove(self, sequence: int, *, why: str = "limit") -> bool:
+        """One message is gone from state, index, bytes and whatever waits for it; False if there was none."""
         if not self.messages or not self.first_seq <= sequence <= self.last_seq:
             return False
         entry = self.index.remove(sequence)
@@ -347,7 +392,29 @@ class StreamState:
             self._bury(entry.subject, sequence)
         if sequence == self.first_seq:
             self.first_seq = self._first_from(sequence + 1)
+        if self.consumers:
+            self.consumers.removed(sequence, entry.subject, why=why)
         return True
+
+    def remove_run(self, start: int, end: int) -> None:
+        """Every message of [start, end) is gone."""
+        if end > self.index.tail_base:
+            self._flush_index()
+        if self.keeps_bodies or self.compacted or self._by_subject.ordered:
+            for entry in list(takewhile(lambda entry: entry.sequence < end, self.iterate(start))):
+                self.remove(entry.sequence)
+            return
+        counts: dict[str, int] = {}
+        for removed in self.index.remove_run(max(start, self.first_seq), end):
+            self.bytes -= removed.size
+            for subject, (count, newest) in removed.subjects.items():
+                self.messages -= count
+                counts[subject] = counts.get(subject, 0) + count
+                self._by_subject.discard_run(subject, count, newest, self._newest_before)
+        if start <= self.first_seq < end:
+            self.first_seq = self._first_from(end)
+        if self.consumers:
+            self.consumers.removed_run(start, end, counts)
 
     def _bury(self, subject: str, sequence: int) -> None:
         """Let compaction drop the removed message; one that a newer record of the same key replaced goes by itself."""
@@ -374,6 +441,7 @@ class StreamState:
             doomed.append(entry.sequence)
         for gone in doomed:
             self.remove(gone)
+        self.consumers.purged(self.first_seq)
         return len(doomed)
 
     def _purge_all(self, next_sequence: int) -> int:
@@ -388,6 +456,7 @@ class StreamState:
         self.messages = self.bytes = 0
         self.first_seq, self.last_seq = next_sequence, next_sequence - 1
         self._find_stray_bodies()
+        self.consumers.purged(next_sequence)
         return gone
 
     def _find_stray_bodies(self) -> None:
@@ -453,6 +522,7 @@ class StreamState:
     def seal(self) -> list[int]:
         """Write what changed into the overlay. The bases of the blocks that the drain added."""
         self._flush()
+        self.consumers.seal()
         self.index.forget_below(self.first_seq)
         bases, self._bases = self._bases, []
         self.tombstones, self._stored = [], 0
@@ -466,9 +536,12 @@ class StreamState:
         return bases
 
     def _flush(self) -> None:
-        self._bases += self.index.seal(self.log_end)
+        self._flush_index()
         self.window.seal()
         self._by_subject.settle()
+
+    def _flush_index(self) -> None:
+        self._bases += self.index.seal(self.log_end)
 
     def committed(self, offsets: Mapping[int, int], log_end: int) -> None:
         """The drain is durable: where its blocks begin in the log, and where no later message lies below."""

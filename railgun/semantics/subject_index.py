@@ -51,6 +51,11 @@ class SubjectIndex:
         if scratch is not None:
             scratch.clear(self._prefix)
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the sequences of each subject are kept."""
+        return self._sequences is not None
+
     def __len__(self) -> int:
         return len(self._packed) if self._total is None else self._total
 
@@ -131,6 +136,17 @@ class SubjectIndex:
         if last == sequence:
             last = self._sequences[subject][-1] if self._sequences is not None else before(subject, sequence)
         self._packed[subject] = last << _COUNT_BITS | count
+
+    def discard_run(self, subject: str, count: int, newest: int, before: Callable[[str, int], int]) -> None:
+        """So many messages are gone, up to ``newest``; as :meth:`discard`, where sequences are not kept."""
+        assert self._sequences is None, "sequences per subject are kept"
+        packed = self._packed[subject]
+        left = (packed & _COUNT_MASK) - count
+        if left == 0:
+            del self._packed[subject]
+            return
+        last = packed >> _COUNT_BITS
+        self._packed[subject] = (before(subject, newest) if last == newest else last) << _COUNT_BITS | left
 
     def clear(self) -> None:
         self._packed.clear()

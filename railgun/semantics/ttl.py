@@ -71,7 +71,12 @@ def expire(state: StreamState, now: int) -> list[Marker]:
     for entry in state.expired(now):
         if not state.remove(entry.sequence):
             continue  # a marker that was stored just now pushed it out
-        if lifetime_of_markers and not entry.is_marker and state.count_of(entry.subject) == 0:
+        if (
+            lifetime_of_markers
+            and not entry.is_marker
+            and state.count_of(entry.subject) == 0
+            and state.is_wanted(entry.subject)
+        ):
             markers.append(_leave_marker(state, entry.subject, lifetime_of_markers, now))
     return markers
 

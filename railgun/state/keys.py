@@ -7,6 +7,7 @@ first  then                        value
 ``k``                              shift of the test clock, 8 bytes
 ``r``  name                        Reservation (the registrar's shard only)
 ``n``                              the next incarnation (registrar)
+``e``                              streams that capture what shards send out, JSON
 ``u``                              never kept: brings the end of a transaction into the changelog
 ``s``  incarnation                 StreamRecord
 ``b``  incarnation, sequence       MessageBlock that begins at the sequence
@@ -14,6 +15,9 @@ first  then                        value
 ``o``  incarnation, sequence       exact log offset of that block, 8 bytes
 ``i``  incarnation, sequence       IdBlock of that block
 ``p``  incarnation, sequence       body of one message, where bodies are kept
+``m``  incarnation                 how many consumers were ever made, 8 bytes
+``q``  incarnation, number         ConsumerRecord
+``w``  incarnation, number, block  PendingBlock of that consumer
 =====  ==========================  =======================================
 """
 
@@ -25,6 +29,7 @@ CURSOR = b"c"
 CLOCK_SHIFT = b"k"
 RESERVATION = b"r"
 NEXT_INCARNATION = b"n"
+CAPTURES = b"e"
 UNFINISHED = b"u"
 STREAM = b"s"
 BLOCK = b"b"
@@ -32,7 +37,10 @@ REMOVED = b"x"
 OFFSET = b"o"
 IDS = b"i"
 BODY = b"p"
-OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY)
+CONSUMERS_MADE = b"m"
+CONSUMER = b"q"
+PENDING = b"w"
+OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING)
 
 _NUMBER = struct.Struct(">Q")
 
@@ -49,6 +57,16 @@ def stream(incarnation: int) -> bytes:
 def of(kind: bytes, incarnation: int, sequence: int) -> bytes:
     """The key of something of a stream at a sequence."""
     return kind + _NUMBER.pack(incarnation) + _NUMBER.pack(sequence)
+
+
+def pending(incarnation: int, consumer: int, block: int) -> bytes:
+    """The key of what is pending at a consumer within a block."""
+    return PENDING + _NUMBER.pack(incarnation) + _NUMBER.pack(consumer) + _NUMBER.pack(block)
+
+
+def all_pending(incarnation: int, consumer: int) -> bytes:
+    """The prefix of everything that is pending at a consumer."""
+    return PENDING + _NUMBER.pack(incarnation) + _NUMBER.pack(consumer)
 
 
 def all_of(kind: bytes, incarnation: int) -> bytes:

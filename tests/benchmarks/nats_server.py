@@ -17,6 +17,7 @@ from nats.js.api import StreamConfig
 
 from railgun.kafka.embedded import free_port
 from railgun.kafka.embedded.guarded import GuardedProcess
+from tests.benchmarks.nats_consuming import NatsConsumers
 from tests.benchmarks.scale import AT_ONCE
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class NatsClient:
         self._runner = asyncio.Runner()
         self._connection: Any = self._runner.run(_connected(url))
         self._jetstream: Any = self._connection.jetstream(timeout=30)
+        self.consumers = NatsConsumers(self._jetstream, self._runner.run)
 
     def close(self) -> None:
         self._runner.run(self._connection.close())

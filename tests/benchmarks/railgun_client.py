@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import railgun
 from tests.benchmarks.nats_server import in_waves
+from tests.benchmarks.railgun_consuming import RailgunConsumers
 from tests.benchmarks.scale import AT_ONCE
 
 _FLUSH_SECONDS = 300.0
@@ -18,6 +19,7 @@ class RailgunClient:
 
     def __init__(self, connection: railgun.Railgun) -> None:
         self.sync = connection
+        self.consumers = RailgunConsumers(connection)
         self._async = railgun.AsyncRailgun(connection.connection)
         self._runner = asyncio.Runner()
 

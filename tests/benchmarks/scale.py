@@ -17,6 +17,10 @@ class Scale:
     pipelined: int  # messages of one round
     one_by_one: int
     gets: int
+    consumed: int  # messages that a consumer gets in one round
+    sparse: int  # stored, of which a filter wants one in a hundred
+    in_flight: int  # delivered and not acked
+    fetches: int  # of ten messages, in a growth row
     few: int  # messages stored in the small stream of a growth row …
     many: int  # … and in the large one
     changelog: int  # records of a restore
@@ -28,11 +32,26 @@ FULL: Final = Scale(
     pipelined=80_000,
     one_by_one=200,
     gets=256,
+    consumed=50_000,
+    sparse=200_000,
+    in_flight=10_000,
+    fetches=100,
     few=1_000,
     many=1_000_000,
     changelog=300_000,
     takeovers=3,
 )
 QUICK: Final = Scale(
-    rounds=2, pipelined=20_000, one_by_one=50, gets=256, few=1_000, many=50_000, changelog=50_000, takeovers=1
+    rounds=2,
+    pipelined=20_000,
+    one_by_one=50,
+    gets=256,
+    consumed=10_000,
+    sparse=20_000,
+    in_flight=5_000,
+    fetches=50,
+    few=1_000,
+    many=50_000,
+    changelog=50_000,
+    takeovers=1,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from zlib import crc32
 
 import railgun
 from railgun.errors import ApiError, RailgunError
@@ -12,25 +13,36 @@ from railgun.model.messages import PubAck
 BATCH = 20
 PATIENCE = 4.0  # seconds until a batch is sent again
 GIVES_UP = 200.0  # far less than the window of the streams: a retry after it would be a new message
+KINDS = 20  # of subjects
+
+
+def subject_of(stream: str, message_id: str) -> str:
+    """Each id has its subject, in every process and at every attempt."""
+    return f"{stream}.{crc32(message_id.encode()) % KINDS}"
 
 
 class Publisher(threading.Thread):
     """Publishes to one stream until :meth:`finish`. ``acked`` holds the sequence of every id that was acked."""
 
-    def __init__(self, bootstrap: str, prefix: str, stream: str, tag: str) -> None:
+    def __init__(self, bootstrap: str, prefix: str, stream: str, tag: str, *, pause: float = 0.0) -> None:
+        """``tag`` begins its ids; ``pause``: seconds between two batches."""
         super().__init__(name=f"publisher-{stream}", daemon=True)
         self.stream = stream
         self.acked: dict[str, int] = {}
         self.retries = 0
         self.failure: BaseException | None = None
         self._address = (bootstrap, prefix)
-        self._tag = tag
+        self._tag, self._pause = tag, pause
         self._number = 0
         self._ending = threading.Event()
 
+    def end(self) -> None:
+        """Begin nothing more; returns at once."""
+        self._ending.set()
+
     def finish(self, timeout: float) -> None:
         """Send what is begun to its end, then stop. Raises what made it fail."""
-        self._ending.set()
+        self.end()
         self.join(timeout)
         if self.failure is not None:
             raise self.failure
@@ -41,7 +53,7 @@ class Publisher(threading.Thread):
         try:
             bootstrap, prefix = self._address
             with railgun.connect(bootstrap, prefix=prefix, timeout=PATIENCE) as rg:
-                while not self._ending.is_set():
+                while not self._ending.wait(self._pause):
                     self._send(rg, self._next_batch())
         except BaseException as error:  # noqa: BLE001 - raised again by finish
             self.failure = error
@@ -64,7 +76,7 @@ class Publisher(threading.Thread):
         futures = []
         for one in ids:
             try:
-                subject = f"{self.stream}.{hash(one) % 5}"
+                subject = subject_of(self.stream, one)
                 futures.append((one, rg.publish_soon(subject, one.encode(), msg_id=one)))
             except RailgunError as error:
                 last = error

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from typer.testing import CliRunner, Result
 
 from railgun.cli.main import app
+
+Run = Callable[..., Result]  # runs a command on the test's own cluster
 
 
 def invoke(*arguments: str, text: str | None = None, **environment: str) -> Result:
@@ -19,3 +23,10 @@ def done(result: Result) -> str:
     """What a command printed that must have succeeded."""
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def complete(line: str) -> list[str]:
+    """What bash would offer at the end of the line."""
+    words = line.split(" ")
+    asked = {"_RAILGUN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    return CliRunner().invoke(app, [], prog_name="railgun", env=asked).stdout.split()

@@ -13,7 +13,7 @@ from railgun.model.cluster import ClusterLimits
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, Frame, PublishPack
+from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Lease, Presence, PublishPack
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input, LogAppend, Rejected, Replies
 from railgun.state.table import MemoryTable
@@ -77,6 +77,7 @@ class Shards:
             int, int | Refusal
         ] = {}  # of publishes, by request: the sequence, minus it for a duplicate
         self.answers: dict[int, list[Frame]] = {}
+        self.leases: dict[str, list[Lease]] = {}  # by client
         self.rejected: list[Rejected] = []
         self.drains: list[Drain] = []
         self._request = 0
@@ -126,13 +127,31 @@ class Shards:
         self.record(partition_of(stream, self.partitions), pack.encode(), "pack")
         return first
 
-    def request(self, api: str, body: dict[str, Any] | bytes = b"", *, partition: int | None = None) -> int:
+    def command(self, stream: str, consumer: str, *, client: str = CLIENT, **fields: Any) -> None:
+        """Tell a consumer something: acks, a pull, pulls that are called off."""
+        command = ConsumerCommand(stream, 0, consumer, 0, client)._replace(**fields)
+        self.record(partition_of(stream, self.partitions), command.encode(), "consume")
+
+    def presence(self, client: str, *listens: tuple[str, str], leaving: bool = False) -> None:
+        """A client says to all shards that it is there."""
+        for partition in range(self.partitions):
+            self.record(partition, Presence(client, leaving, list(listens)).encode(), "presence")
+
+    def request(
+        self,
+        api: str,
+        body: dict[str, Any] | bytes = b"",
+        *,
+        partition: int | None = None,
+        stream: str = "",
+        client: str = CLIENT,
+    ) -> int:
         self._request += 1
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        stream = api.rsplit(".", 1)[-1]
+        stream = stream or api.rsplit(".", 1)[-1]
         changes = api.startswith(("STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.NAMES"))
         home = 0 if changes else partition_of(stream, self.partitions)
-        request = ApiRequest(CLIENT, self._request, api, stream, [], data)
+        request = ApiRequest(client, self._request, api, stream, [], data)
         self.record(home if partition is None else partition, request.encode(), "request")
         return self._request
 
@@ -193,6 +212,8 @@ class Shards:
         core.committed(drain, firsts)
         for partition, forward in drain.sent:
             self.record(partition, forward, forwarded=True)
+        for client, replies in drain.replies.items():
+            self.leases.setdefault(client, []).extend(replies.leases)
         if CLIENT in drain.replies:
             self._hear(drain.replies[CLIENT])
 

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from railgun.cli import units
 from railgun.cli.main import app
 from railgun.cli.tour import MARK, run_tour
 from railgun.client.facade import connect
-from tests.support.commands import done, invoke
-from tests.support.naming import unique
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def server() -> str:
-    """A cluster that lives as long as this process: each command connects to it anew."""
-    return f"memory://{unique('cli')}"
-
-
-@pytest.fixture
-def run(server: str) -> Run:
-    def on_server(*arguments: str, text: str | None = None) -> Result:
-        return invoke(*arguments, "--server", server, text=text)
-
-    return on_server
-
-
-@pytest.fixture
-def orders(run: Run) -> Run:
-    assert run("stream", "add", "ORDERS", "--subjects", "ORDERS.*").exit_code == 0
-    return run
-
+from tests.support.commands import Run, complete, done, invoke
 
 # ---------------------------------------------------------------- the walk-through of de-duplication
 
@@ -253,7 +228,6 @@ def test_a_raw_request_prints_the_answer(orders: Run) -> None:
         (["stream", "get", "ORDERS"], "say which message: a SEQUENCE, --last-for SUBJECT or --next-for SUBJECT"),
         (["stream", "get", "ORDERS", "1", "--last-for", "a"], "give --last-for alone: it excludes SEQUENCE and --next-for"),
         (["stream", "add", "OTHER", "--subjects", "ORDERS.>"], "subjects overlap with an existing stream (10065/400)"),
-        (["stream", "add", "Q", "--retention", "workqueue"], "retention workqueue is not supported yet (10052/500)"),
         (["stream", "ls", "--prefix", "a b"], "the prefix 'a b' cannot begin a Kafka topic name: use letters, digits, '.', '_' and '-'"),
         (["stream", "ls", "--kafka", "nonsense"], "--kafka 'nonsense' is not KEY=VALUE, such as security.protocol=SASL_SSL"),
     ],
@@ -396,12 +370,6 @@ def test_the_cluster_options_are_everywhere() -> None:
     for command in [*streams.values(), *others]:
         options = {option for parameter in command.params for option in parameter.opts}
         assert wanted <= options, command.name
-
-
-def complete(line: str) -> list[str]:
-    words = line.split(" ")
-    asked = {"_RAILGUN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    return CliRunner().invoke(app, [], prog_name="railgun", env=asked).stdout.split()
 
 
 def test_shells_complete_commands_options_and_streams(orders: Run, server: str) -> None:

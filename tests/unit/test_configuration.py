@@ -10,6 +10,7 @@ import pytest
 from railgun.api.bodies import parse_config
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import StreamConfig
+from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
 from railgun.semantics.configuration import check_update, normalise, overlaps
 
@@ -103,21 +104,65 @@ def test_counters_exclude_other_options(fields: dict[str, Any], reason: str) -> 
 @pytest.mark.parametrize(
     "fields, feature",
     [
-        ({"retention": "workqueue"}, "retention workqueue"),
-        ({"retention": "interest"}, "retention interest"),
-        ({"republish": {"dest": "x"}}, "republish"),
-        ({"consumer_limits": {"max_ack_pending": 1}}, "consumer_limits"),
         ({"mirror": {"name": "X"}}, "mirror"),
         ({"sources": [{"name": "X"}]}, "sources"),
         ({"allow_msg_counter": True}, "allow_msg_counter"),
         ({"allow_atomic": True}, "allow_atomic"),
         ({"allow_msg_schedules": True}, "allow_msg_schedules"),
         ({"persist_mode": "async"}, "persist_mode async"),
-        ({"max_consumers": 1}, "max_consumers"),
     ],
 )
 def test_what_cannot_be_done_yet_is_refused_by_name(fields: dict[str, Any], feature: str) -> None:
     assert refused(**fields) == (500, 10052, f"{feature} is not supported yet")
+
+
+@pytest.mark.rule("CFG-25")
+@pytest.mark.parametrize(
+    "republish",
+    [
+        {"src": ">", "dest": "ORDERS.>"},
+        {"dest": ">"},
+        {"dest": ""},
+        {"src": "*", "dest": "ORDERS.$1"},
+        {"src": "*", "dest": "{{wildcard(1)}}.new"},
+        {"src": "*", "dest": "ORDERS.{{split(1,-)}}"},
+        {"src": "a.*", "dest": "{{splitfromleft(1,3)}}"},
+    ],
+)
+def test_republishing_into_the_stream_itself_is_a_cycle(republish: dict[str, str]) -> None:
+    reason = "stream configuration for republish destination forms a cycle"
+    assert refused(subjects=["ORDERS.>"], republish=republish) == (500, 10052, reason)
+
+
+@pytest.mark.rule("CFG-25")
+def test_republishing_elsewhere_is_allowed_if_the_destination_can_be_made() -> None:
+    assert stored(subjects=["ORDERS.>"], republish={"src": ">", "dest": "COPY.>"}).republish is not None
+    assert (
+        stored(subjects=["ORDERS.*"], republish={"src": "*.*", "dest": "ORDERS.$1.$2"}).republish is not None
+    )
+    reason = "stream configuration for republish with transform from 'a.*' to 'b.$2' not valid"
+    assert refused(republish={"src": "a.*", "dest": "b.$2"}) == (500, 10052, reason)
+
+
+@pytest.mark.rule("UPD-04")
+def test_a_work_queue_stays_one() -> None:
+    reason = "stream configuration update can not change retention policy to/from workqueue"
+    for old, new in (("workqueue", "limits"), ("interest", "workqueue")):
+        assert change_refused({"retention": old}, {"retention": new}).description == reason
+    assert check_update(stored(), stored(retention="interest"), NONE) == stored(retention="interest")
+
+
+@pytest.mark.rule("UPD-17")
+def test_limits_below_what_consumers_have_are_refused_with_their_names() -> None:
+    limited = stored(consumer_limits={"max_ack_pending": 10, "inactive_threshold": 60})
+    consumers = [
+        ConsumerConfig(name="Z", ack_policy="explicit", max_ack_pending=11),
+        ConsumerConfig(name="A", ack_policy="explicit", max_ack_pending=10, inactive_threshold=61),
+        ConsumerConfig(name="M", ack_policy="explicit", max_ack_pending=10, inactive_threshold=60),
+    ]
+    refusal = check_update(stored(), limited, NONE, consumers=consumers)
+    assert refusal == (500, 10069, "change to limits violates consumers: A, Z")
+    assert check_update(stored(), limited, NONE, consumers=consumers[2:]) == limited
 
 
 @pytest.mark.rule("UPD-02", "UPD-03", "UPD-16")

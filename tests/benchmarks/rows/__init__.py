@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from tests.benchmarks.contest import Row
+from tests.benchmarks.rows.catching_up import CatchUp, FetchGrowth, FloorGrowth
+from tests.benchmarks.rows.consuming import (
+    Competing,
+    Fetching,
+    Filtered,
+    Handling,
+    Idle,
+    InFlight,
+    Iterating,
+    Pushing,
+)
 from tests.benchmarks.rows.growth import GetGrowth, LastGrowth, PublishGrowth
 from tests.benchmarks.rows.memory import Memory
 from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
@@ -18,10 +29,21 @@ ROWS: tuple[Row, ...] = (
     LastAtOnce(),
     GetOne(),
     LastOne(),
+    Fetching(),
+    Iterating(),
+    Pushing(),
+    Handling(),
+    Competing(),
+    Filtered(),
+    InFlight(),
+    Idle(),
     Memory(),  # first on its cluster: nothing but the stock is in the worker's memory
     PublishGrowth(),
     GetGrowth(),
     LastGrowth(),
+    CatchUp(),
+    FetchGrowth(),
+    FloorGrowth(),
     RestoreRate(),
     Restart(),
     Takeover(),

@@ -22,20 +22,20 @@ from tests.benchmarks.rows.sides import (
 from tests.benchmarks.rows.stock import STREAM, stocked_cluster
 from tests.benchmarks.scale import PAYLOAD, Scale
 
-_SMALL: Final = "railgun at 1,000"
-_WITHIN = Goal("≥ 1 / 1.2", least_ratio=1 / 1.2)
+SMALL: Final = "railgun at 1,000"
+WITHIN = Goal("≥ 1 / 1.2", least_ratio=1 / 1.2)
 
 
 class _Growth(Row):
     unit = "messages/s"
-    goals: ClassVar[Mapping[str, Goal]] = {_SMALL: _WITHIN}
+    goals: ClassVar[Mapping[str, Goal]] = {SMALL: WITHIN}
 
     @contextmanager
     def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:
         with railgun_client(stocked_cluster(arena, scale.many)) as client:
             yield {
                 RAILGUN: lambda: self.work(client, STREAM, scale.many, scale),
-                _SMALL: lambda: self.work(client, _small_stream(client, scale.few), scale.few, scale),
+                SMALL: lambda: self.work(client, small_stream(client, scale.few), scale.few, scale),
             }
 
     @abstractmethod
@@ -65,7 +65,7 @@ class LastGrowth(_Growth):
         return rate(scale.gets, by_subject(client, stream, stored, scale.gets))
 
 
-def _small_stream(client: StreamClient, count: int) -> str:
+def small_stream(client: StreamClient, count: int) -> str:
     """A fresh one each round: publishing would make an old one large."""
     stream = new_stream(client, duplicate_window=24 * 3600.0)
     client.publish_all(many_subjects(stream, count), PAYLOAD, new_ids(count))

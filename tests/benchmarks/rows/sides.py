@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from tests.benchmarks.arena import Arena
 from tests.benchmarks.cluster import Cluster
+from tests.benchmarks.consuming import Consumers, Wanted
 from tests.benchmarks.contest import RAILGUN
 from tests.benchmarks.nats_server import NatsClient
 from tests.benchmarks.railgun_client import RailgunClient
@@ -27,6 +28,8 @@ _numbers = itertools.count(1)
 class StreamClient(Protocol):
     """What both clients can do."""
 
+    @property
+    def consumers(self) -> Consumers: ...
     def create_stream(
         self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0
     ) -> None: ...
@@ -68,6 +71,13 @@ def many_subjects(stream: str, count: int, kinds: int = SUBJECTS) -> list[str]:
     """So many subjects in turn."""
     names = [subject_of(stream, number) for number in range(kinds)]
     return [names[number % kinds] for number in range(count)]
+
+
+def new_consumer(client: StreamClient, stream: str, wanted: Wanted = Wanted()) -> str:  # noqa: B008 - a value
+    """One that has seen nothing yet."""
+    name = f"C{next(_numbers)}"
+    client.consumers.create(stream, name, wanted)
+    return name
 
 
 def new_ids(count: int) -> list[str]:

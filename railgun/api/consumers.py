@@ -1,0 +1,147 @@
+"""Calls about consumers: what a create asks for, and the answers.
+
+Like :mod:`railgun.api.streams` it never raises for what a caller sent. Whether the rules allow a configuration is decided
+in :mod:`railgun.semantics.consumers`; what is only in the owner's memory (who waits, who listens) is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from railgun.api.bodies import config_refusal, parse_object, parse_page, without_nulls
+from railgun.api.names import ApiName, Operation
+from railgun.api.responses import LIST_PAGE, NAMES_PAGE, error_response, success_response
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.durations import rfc3339
+from railgun.model.refusals import (
+    BAD_REQUEST,
+    CONSUMER_NAME_HAS_PATH,
+    CONSUMER_NAMES_DIFFER,
+    STREAM_MISMATCH,
+    Refusal,
+)
+from railgun.model.wire import Frame
+from railgun.semantics.consumers.state import ConsumerState
+
+DURABLE_MISMATCH = Refusal(400, 10017, "consumer name in subject does not match durable name in request")
+DURABLE_MISSING = Refusal(400, 10018, "consumer expected to be durable but a durable name was not set")
+NOT_EPHEMERAL = Refusal(400, 10020, "consumer expected to be ephemeral but a durable name was set in request")
+FILTER_MISMATCH = Refusal(
+    400, 10131, "Consumer create request did not match filtered subject from create subject"
+)
+_ACTIONS = ("", "create", "update")
+
+
+class Presence(NamedTuple):
+    """What only the owner's memory knows of a consumer."""
+
+    waiting: int  # pulls
+    bound: bool  # somebody listens where it pushes to
+
+
+class ConsumerRequest(NamedTuple):
+    """What a create asks for; ``action`` is ``create``, ``update`` or empty for either (CON-10)."""
+
+    config: ConsumerConfig
+    action: str
+
+
+def parse_consumer(body: bytes, name: ApiName) -> ConsumerRequest | Refusal:
+    """The configuration of a create, with the names of its address filled in; the rules have not seen it yet."""
+    fields = parse_object(body)
+    if isinstance(fields, Refusal):
+        return fields
+    given, action = fields.get("config"), fields.get("action") or ""
+    if not isinstance(given, dict) or action not in _ACTIONS:
+        return BAD_REQUEST
+    if fields.get("stream_name", name.stream) != name.stream:
+        return STREAM_MISMATCH
+    try:
+        config = ConsumerConfig.from_api(without_nulls(given))
+    except ValidationError as error:
+        return config_refusal(error)
+    config = config.model_copy(
+        update={
+            "name": config.name or config.durable_name or None,
+            "durable_name": config.durable_name or None,
+        }
+    )
+    refused = _check_names(config, name)
+    if refused is not None:
+        return refused
+    if not config.name and name.consumer:
+        config = config.model_copy(update={"name": name.consumer})
+    return ConsumerRequest(config, action)
+
+
+def _check_names(config: ConsumerConfig, name: ApiName) -> Refusal | None:
+    """What the address says against what the configuration says."""
+    if any("/" in one or "\\" in one for one in (config.name or "", name.consumer)):
+        return CONSUMER_NAME_HAS_PATH  # CON-07
+    if config.durable_name and config.name != config.durable_name:
+        return CONSUMER_NAMES_DIFFER
+    if name.operation is Operation.CONSUMER_DURABLE_CREATE:
+        if not config.durable_name:
+            return DURABLE_MISSING
+        return DURABLE_MISMATCH if config.durable_name != name.consumer else None
+    if not name.consumer:
+        return NOT_EPHEMERAL if config.durable_name else None
+    if config.name and config.name != name.consumer:
+        return DURABLE_MISMATCH if config.durable_name else CONSUMER_NAMES_DIFFER
+    if name.filter and config.filters != [name.filter]:
+        return FILTER_MISMATCH
+    return None
+
+
+def info_object(stream: str, consumer: ConsumerState, presence: Presence) -> dict[str, Any]:
+    """A consumer's configuration and state (CON-27)."""
+    return {
+        "stream_name": stream,
+        "name": consumer.name,
+        "created": rfc3339(consumer.created),
+        "config": consumer.config.to_api(),
+        "delivered": _pair(*consumer.delivered),
+        "ack_floor": _pair(*consumer.floor),
+        "num_ack_pending": consumer.num_ack_pending,
+        "num_redelivered": consumer.num_redelivered,
+        "num_waiting": presence.waiting,
+        "num_pending": consumer.num_pending,
+        "push_bound": presence.bound,
+    }
+
+
+def _pair(consumer_sequence: int, stream_sequence: int) -> dict[str, int]:
+    return {"consumer_seq": consumer_sequence, "stream_seq": stream_sequence}
+
+
+def names_response(body: bytes, consumers: Iterable[ConsumerState]) -> Frame:
+    """Names of a stream's consumers: sorted, a page from the offset asked for."""
+    return _page(Operation.CONSUMER_NAMES, body, consumers, NAMES_PAGE, lambda consumer: consumer.name)
+
+
+def list_response(
+    body: bytes, consumers: Iterable[ConsumerState], describe: Callable[[ConsumerState], dict[str, Any]]
+) -> Frame:
+    """Infos of a stream's consumers: sorted by name, a page from the offset asked for."""
+    return _page(Operation.CONSUMER_LIST, body, consumers, LIST_PAGE, describe)
+
+
+def _page(
+    operation: Operation,
+    body: bytes,
+    consumers: Iterable[ConsumerState],
+    limit: int,
+    describe: Callable[[ConsumerState], Any],
+) -> Frame:
+    asked = parse_page(body)
+    if isinstance(asked, Refusal):
+        return error_response(operation, asked)
+    offset, _ = asked
+    own = sorted(consumers, key=lambda consumer: consumer.name)
+    page = [describe(consumer) for consumer in own[offset : offset + limit]]
+    return success_response(
+        operation, {"total": len(own), "offset": offset, "limit": limit, "consumers": page}
+    )

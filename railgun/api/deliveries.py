@@ -1,0 +1,115 @@
+"""What a consumer is told in bytes: the bodies of pull requests and of acknowledgements, and the numbers of an ack subject.
+
+Nothing here raises. A pull that cannot be understood is told why in words (PUL-12); an acknowledgement that cannot be
+understood is an unknown one, which resolves nothing (ACK-12).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from railgun.api.bodies import parse_object
+from railgun.model.durations import parse_duration
+from railgun.model.refusals import Refusal
+from railgun.model.wire import Pull
+
+LONGEST_DELAY = (
+    100 * 365 * 86_400 * 10**9
+)  # of a nak: further away is a slip, and must fit into 64 bits with the time
+_MOST = 2**31 - 1
+_WHOLE = re.compile(rb"[+-]?[0-9]{1,18}")
+_NUMBERS = re.compile(r"[0-9]{1,19}")
+_PULL_FIELDS: dict[str, type[int]] = {
+    "batch": int,
+    "expires": int,
+    "no_wait": bool,
+    "max_bytes": int,
+    "idle_heartbeat": int,
+}
+
+
+def parse_pull(body: bytes) -> Pull | str:
+    """What a pull asks for (PUL-01), or what is wrong with it; the number of the request is the caller's to add."""
+    text = body.strip()
+    if not text.startswith(b"{"):
+        asked = int(text) if _WHOLE.fullmatch(text) else 1
+        return Pull(0, min(max(asked, 1), _MOST))
+    fields = parse_object(text)
+    if isinstance(fields, Refusal):
+        return "invalid JSON"
+    given: dict[str, Any] = {name: fields[name] for name in _PULL_FIELDS if fields.get(name) is not None}
+    for name, value in given.items():
+        if type(value) is not _PULL_FIELDS[name]:
+            return f"{name} is no {'flag' if _PULL_FIELDS[name] is bool else 'number'}"
+        if value < 0 and name != "batch":
+            return f"{name} can not be negative"
+    expires, heartbeat = given.get("expires", 0), given.get("idle_heartbeat", 0)
+    if expires and heartbeat * 2 > expires:
+        return "heartbeat value too large"  # PUL-10
+    return Pull(
+        0,
+        min(max(given.get("batch", 1), 1), _MOST),
+        given.get("max_bytes", 0),
+        min(expires, LONGEST_DELAY),
+        given.get("no_wait", False),
+        min(heartbeat, LONGEST_DELAY),
+    )
+
+
+class Acknowledgement(NamedTuple):
+    """What the body of an acknowledgement says; ``kind`` is one of AckRun's, ``next``, or ``unknown``."""
+
+    kind: str
+    delay: int = 0
+    reason: str = ""
+    pull: bytes = b""  # of a +NXT: the body of the pull that follows
+
+
+def parse_acknowledgement(body: bytes) -> Acknowledgement:
+    """ACK-05 to ACK-12."""
+    text = body.strip()
+    if text in (b"", b"+ACK", b"+OK"):
+        return Acknowledgement("ack")
+    if text == b"+WPI":
+        return Acknowledgement("progress")
+    if text.startswith(b"-NAK"):
+        return Acknowledgement("nak", delay=_delay(text[4:].strip()))
+    if text.startswith(b"+NXT"):
+        return Acknowledgement("next", pull=text[4:])
+    if text.startswith(b"+TERM"):
+        return Acknowledgement("term", reason=text[5:].strip().decode("utf-8", "replace"))
+    return Acknowledgement("unknown")
+
+
+def _delay(text: bytes) -> int:
+    """ACK-07: what cannot be understood is no delay."""
+    try:
+        if text.startswith(b"{"):
+            given = json.loads(text).get("delay", 0)
+            nanos = given if type(given) is int else 0
+        else:
+            nanos = parse_duration(text.decode("utf-8")) if text else 0
+    except (ValueError, RecursionError, OverflowError):
+        return 0
+    return min(max(nanos, 0), LONGEST_DELAY)
+
+
+class Delivery(NamedTuple):
+    """Which delivery an ack subject names."""
+
+    deliveries: int
+    sequence: int
+    consumer_sequence: int
+
+
+def parse_delivery(numbers: str) -> Delivery | None:
+    """The numbers of ``$JS.ACK.<stream>.<consumer>.<numbers>``; None if they are not such (PUL-13)."""
+    parts = numbers.split(".")
+    if len(parts) != 5 or not all(_NUMBERS.fullmatch(part) for part in parts):
+        return None
+    deliveries, sequence, consumer_sequence = (int(part) for part in parts[:3])
+    if not (0 < deliveries <= _MOST and 0 < sequence < 2**63 and 0 < consumer_sequence < 2**63):
+        return None
+    return Delivery(deliveries, sequence, consumer_sequence)

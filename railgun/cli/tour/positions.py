@@ -1,0 +1,111 @@
+"""The tour's third part: where consumers begin, and how fast they go."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from railgun.cli.tour.walk import SLACK, TourFailed, Walk
+from railgun.cli.units import show_duration
+from railgun.model.durations import NANOS, rfc3339, to_nanos
+
+if TYPE_CHECKING:
+    from railgun.client.stream import Stream
+
+MINUTE: Final = timedelta(minutes=1)
+SHORT_MINUTE: Final = timedelta(seconds=0.4)
+GAP: Final = timedelta(seconds=10)
+SHORT_GAP: Final = timedelta(seconds=0.3)
+
+
+def start_positions(walk: Walk) -> None:
+    walk.title("Where a consumer begins: all, last, a sequence, a time")
+    orders, subject = walk.anew(), f"{walk.stream}.processed"
+    walk.say(f"railgun pub {subject} 'order {{{{Count}}}}' --count 100")
+    for number in range(1, 101):
+        walk.rg.publish_soon(subject, f"order {number}")
+    walk.rg.flush()
+    _first(walk, orders, "ALL", "all", {"deliver_policy": "all"}, "order 1")
+    _first(walk, orders, "LAST", "last", {"deliver_policy": "last"}, "order 100")
+    ten = {"deliver_policy": "by_start_sequence", "opt_start_seq": 10}
+    _first(walk, orders, "TEN", "10", ten, "order 10")
+
+    minute = walk.scaled(MINUTE, SHORT_MINUTE)
+    walk.say(f"railgun stream purge {walk.stream}")
+    orders.purge()
+    _spaced(walk, subject, minute)
+    time.sleep(minute.total_seconds() / 2)
+    since = int(datetime.now(UTC).timestamp() * NANOS) - to_nanos(2 * minute)
+    by_time = {"deliver_policy": "by_start_time", "opt_start_time": rfc3339(since)}
+    _first(walk, orders, "2MIN", show_duration(2 * minute), by_time, "order 2")
+
+
+def replay(walk: Walk) -> None:
+    gap = walk.scaled(GAP, SHORT_GAP)
+    walk.title(f"Replay with the original gaps ({show_duration(gap)} here)")
+    orders, subject, target = walk.rg.stream(walk.stream), f"{walk.stream}.processed", "out.original"
+    orders.purge()
+    _spaced(walk, subject, gap)
+    walk.say(
+        f"railgun consumer add {walk.stream} REPLAY --target {target} --filter {subject} --ack none "
+        "--deliver all --sample 100 --replay original"
+    )
+    orders.create_consumer(
+        "REPLAY",
+        deliver_subject=target,
+        filter_subject=subject,
+        ack_policy="none",
+        deliver_policy="all",
+        sample_freq="100",
+        replay_policy="original",
+    )
+    walk.say(f"railgun sub -t {target}")
+    arrived: list[float] = []
+    stored: list[float] = []
+    with walk.rg.listen(target) as listener:
+        while len(arrived) < 3:
+            message = listener.next(wait=gap.total_seconds() + SLACK)
+            if message is None:
+                raise TourFailed(f"the tour did not show that {target} gets three orders")
+            arrived.append(time.monotonic())
+            stored.append(message.time_ns / NANOS)
+            walk.expect(message.text == f"order {len(arrived)}", "orders are replayed in order")
+            walk.shown(
+                f"{datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f} [#{len(arrived)}] Received on "
+                f"[{message.subject}]: {message.text!r}"
+            )
+    for earlier, later in ((0, 1), (1, 2)):
+        real, here = stored[later] - stored[earlier], arrived[later] - arrived[earlier]
+        walk.expect(
+            real * 0.7 <= here <= real + SLACK,
+            f"what was stored {real:.2f} s apart arrives so: it was {here:.2f} s",
+        )
+
+
+def _spaced(walk: Walk, subject: str, gap: timedelta) -> None:
+    """Three orders with a gap between them."""
+    walk.say(f"railgun pub {subject} 'order {{{{Count}}}}' --count 3 --sleep {show_duration(gap)}")
+    for number in range(1, 4):
+        if number > 1:
+            time.sleep(gap.total_seconds())
+        walk.rg.publish(subject, f"order {number}")
+        walk.shown(f"Published [{subject}] : 'order {number}'")
+
+
+def _first(walk: Walk, orders: Stream, name: str, deliver: str, fields: dict[str, Any], wanted: str) -> None:
+    """A consumer, and the first message that it gets."""
+    subject = f"{walk.stream}.processed"
+    walk.say(
+        f"railgun consumer add {walk.stream} {name} --pull --filter {subject} --ack none --replay instant "
+        f"--deliver {deliver}"
+    )
+    consumer = orders.create_consumer(
+        name, filter_subject=subject, ack_policy="none", replay_policy="instant", **fields
+    )
+    walk.say(f"railgun consumer next {walk.stream} {name}")
+    message = consumer.next(wait=SLACK)
+    if message is None:
+        raise TourFailed(f"the tour did not show that {name} gets {wanted!r}")
+    walk.expect(message.text == wanted, f"{name} begins with {wanted!r}, and not with {message.text!r}")
+    walk.shown(f"--- received on {message.subject}", message.text)

@@ -1,0 +1,138 @@
+"""Acknowledgements that wait to be sent, gathered as runs.
+
+An :class:`AckBox` belongs to one consumer of one client. Acknowledging a message only appends to it; the runs are made when
+the box is emptied, a few milliseconds later, or at once together with the next pull. The order in which acknowledgements
+were given is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from railgun.errors import RailgunError
+from railgun.model.wire import AckRun, Lease
+
+if TYPE_CHECKING:
+    from railgun.client.consuming import Consuming
+    from railgun.client.message import Delivery
+
+logger = logging.getLogger(__name__)
+
+ACK, NAK, PROGRESS, TERM, BACK = "ack", "nak", "progress", "term", "back"
+
+
+class Address(NamedTuple):
+    """A consumer, as commands name it. A number or incarnation of 0 means whichever lives."""
+
+    stream: str
+    incarnation: int
+    consumer: str
+    number: int
+    partition: int
+
+
+class AckBox:
+    """What was said about the deliveries of one consumer and is not sent yet.
+
+    ``entries`` holds messages (each of them done) and runs of other kinds. Appending needs no lock: it is one step of the
+    interpreter, and whoever empties the box removes only what it has copied before.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_lock",
+        "address",
+        "consumer",
+        "entries",
+        "hub",
+        "partition",
+        "queued",
+        "stream",
+    )
+
+    def __init__(self, hub: Consuming, address: Address) -> None:
+        self.hub = hub
+        self.address = address
+        self.stream = address.stream
+        self.consumer = address.consumer
+        self.partition = address.partition
+        self.entries: list[Delivery | AckRun] = []
+        self.queued = False  # somebody will empty it soon
+        self._lock = threading.Lock()
+
+    def add(self, *runs: AckRun) -> None:
+        """Say something about deliveries. Raises ConnectionClosed once nobody would send it."""
+        self.entries.extend(runs)
+        if not self.queued:
+            self.hub.wake(self)
+
+    def take(self) -> list[AckRun]:
+        """Empty the box: what it held, as runs."""
+        with self._lock:
+            self.queued = False  # before it is looked into: what comes later wakes somebody again
+            count = len(self.entries)
+            taken = self.entries[:count]
+            del self.entries[:count]
+        return coalesced(taken)
+
+
+def coalesced(entries: Iterable[Delivery | AckRun]) -> list[AckRun]:
+    """The entries in their order, consecutive deliveries of messages that are done as one run."""
+    runs: list[AckRun] = []
+    start = first = deliveries = length = 0  # the run of acks that is being extended
+    for entry in entries:
+        if type(entry) is AckRun:
+            if length:
+                runs.append(AckRun(ACK, start, length, first, deliveries))
+                length = 0
+            runs.append(entry)
+            continue
+        if (
+            length
+            and entry.sequence == start + length
+            and entry.consumer_sequence == first + length
+            and entry.deliveries == deliveries
+        ):
+            length += 1
+            continue
+        if length:
+            runs.append(AckRun(ACK, start, length, first, deliveries))
+        start, first, deliveries, length = entry.sequence, entry.consumer_sequence, entry.deliveries, 1
+    if length:
+        runs.append(AckRun(ACK, start, length, first, deliveries))
+    return runs
+
+
+def runs_of(kind: str, messages: Iterable[Delivery]) -> list[AckRun]:
+    """What to say about all these messages alike."""
+    return [run._replace(kind=kind) for run in coalesced(messages)]
+
+
+def lease_runs(kind: str, lease: Lease, skip: int = 0) -> list[AckRun]:
+    """What to say about all messages of a lease, but for the first ``skip``."""
+    runs = []
+    columns = zip(lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True)
+    for sequence, count, consumer_sequence, deliveries in columns:
+        gone = min(skip, count)
+        skip -= gone
+        if count > gone:
+            runs.append(AckRun(kind, sequence + gone, count - gone, consumer_sequence + gone, deliveries))
+    return runs
+
+
+def messages_in(runs: Sequence[AckRun]) -> int:
+    """How many messages the runs speak of."""
+    return sum(run.length for run in runs)
+
+
+def return_runs(box: AckBox, runs: Sequence[AckRun]) -> None:
+    """Give deliveries back that nobody has seen. After the end of the connection it is their ack wait that does so."""
+    if not runs:
+        return
+    try:
+        box.add(*runs)
+    except RailgunError as error:
+        logger.info("%d leased messages of %s were not given back: %s", messages_in(runs), box.stream, error)

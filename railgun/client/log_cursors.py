@@ -1,0 +1,256 @@
+"""Which records of a log are the messages that were leased.
+
+A :class:`Cursor` goes through the runs of one parcel. Records come in the order of the log: one below the wanted sequence is
+skipped, and one above it shows that the wanted message was removed. A :class:`Track` holds the cursors of one log, and what
+was read beyond them, so that a lease that goes on where the last one ended finds its records here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from railgun.client.feeds import Parcel, content
+from railgun.errors import RailgunError
+from railgun.model import headers as h
+
+if TYPE_CHECKING:
+    from railgun.client.message import Delivery
+
+NEAR = 500  # records that are read on rather than jumped over
+_SUBJECTS = 20_000  # decoded subjects that are remembered
+
+_subjects: dict[bytes, str] = {}
+
+
+class Record(Protocol):
+    """What is used of a Kafka message."""
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def offset(self) -> int | None: ...
+
+
+class Cursor:
+    """Where the reading of one parcel is."""
+
+    __slots__ = ("_at", "_found", "_passed", "incarnation", "left", "offset", "parcel", "wanted")
+
+    def __init__(self, parcel: Parcel) -> None:
+        self.parcel = parcel
+        self.incarnation = parcel.lease.incarnation
+        self.left = parcel.lease.pending + parcel.count  # messages behind the last one that was passed
+        self.wanted = 0  # the sequence that comes next
+        self.offset = 0  # where to look for it, or below
+        self._at = -1  # number of the run
+        self._found: list[Delivery] = []
+        self._passed = 0
+        self._next_run()
+
+    @property
+    def done(self) -> bool:
+        return self._at >= len(self.parcel.lease.sequences)
+
+    @property
+    def remaining(self) -> int:
+        """How many messages it still looks for."""
+        return self.left - self.parcel.lease.pending
+
+    def _next_run(self) -> None:
+        self._at += 1
+        lease = self.parcel.lease
+        if self._at < len(lease.sequences):
+            self.wanted, self.offset = lease.sequences[self._at], lease.offsets[self._at]
+
+    def read(self, records: Sequence[Record], start: int) -> int:
+        """Take what is wanted from the records from ``start`` on; the index behind the last one that was of use."""
+        lease = self.parcel.lease
+        make, box, stamp = self.parcel.make, self.parcel.box, b"%d" % self.incarnation
+        found, plain = self._found, not lease.headers_only
+        last_time, time_ns = b"", 0
+        at, end = start, len(records)
+        while at < end and self._at < len(lease.sequences):
+            run = self._at
+            first, deliveries = lease.sequences[run], lease.deliveries[run]
+            shift, stop = lease.consumer_sequences[run] - first, first + lease.counts[run]
+            wanted, left = self.wanted, self.left
+            while at < end:
+                record = records[at]
+                given = record.headers()
+                if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE:
+                    at += 1  # a tombstone, or nothing of ours
+                    continue
+                sequence = int(given[-3][1] or 0)
+                if given[-1][1] != stamp:
+                    if int(given[-1][1] or 0) > self.incarnation:
+                        left, wanted = (
+                            left - (stop - wanted),
+                            stop,
+                        )  # a stream of the same name took its place
+                        break
+                    at += 1
+                    continue
+                if sequence < wanted:
+                    at += 1
+                    continue
+                if sequence > wanted:  # removed meanwhile
+                    gone = min(sequence, stop) - wanted
+                    left, wanted = left - gone, wanted + gone
+                    if wanted == stop:
+                        break
+                key = record.key() or b""
+                stamped = given[-2][1] or b"0"
+                if stamped != last_time:  # messages of one pack share their time
+                    last_time, time_ns = stamped, int(stamped)
+                left -= 1
+                wanted += 1
+                at += 1
+                payload = record.value() or b""
+                headers: h.Headers = () if len(given) == 3 else [(k, v or b"") for k, v in given[:-3]]
+                if not plain:
+                    payload, headers = content(lease, payload, headers)
+                found.append(
+                    make(
+                        box,
+                        _subjects.get(key) or _subject(key),
+                        payload,
+                        headers,
+                        sequence,
+                        sequence + shift,
+                        deliveries,
+                        time_ns,
+                        left,
+                    )
+                )
+                if wanted == stop:
+                    break
+            self._passed += self.left - left
+            self.wanted, self.left = wanted, left
+            if wanted == stop:
+                self._next_run()
+                if not self.done and self.wanted < stop:
+                    return at  # behind the reader: it waits for a jump
+        if at:
+            self.offset = max(self.offset, (records[at - 1].offset() or 0) + 1)
+        return at
+
+    def skip(self, below: int) -> None:
+        """The log ends at this offset: what should be below it is gone."""
+        lease = self.parcel.lease
+        while not self.done and self.offset < below:
+            gone = lease.sequences[self._at] + lease.counts[self._at] - self.wanted
+            self.left -= gone
+            self._passed += gone
+            self._next_run()
+
+    def hand_over(self) -> None:
+        """Give the parcel what was found since the last time."""
+        if self._passed:
+            found, self._found, passed, self._passed = self._found, [], self._passed, 0
+            self.parcel.add(found, passed)
+
+
+def _subject(key: bytes) -> str:
+    """The subject of a record; its key may have a slot behind it."""
+    subject = key.partition(b"\0")[0].decode("utf-8")
+    if len(_subjects) >= _SUBJECTS:
+        _subjects.clear()
+    _subjects[key] = subject
+    return subject
+
+
+class Track:
+    """One log: who waits for which of its records."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.cursors: deque[Cursor] = deque()  # in the order in which they came
+        self.assigned = False
+        self.ended = -1  # the offset of the end, while the reader is there
+        self.position = 0  # of the reader: the next record that it brings
+        self._held: list[Record] = []  # read, and not wanted yet
+        self._passed = (
+            0,
+            0,
+        )  # incarnation and sequence of the last record that was of use; (0, 0): not known
+
+    @property
+    def wanted(self) -> int:
+        """How many records may be read without reading too far."""
+        if not self.cursors:
+            return 0
+        ahead = max(self.cursors[0].offset - self.position, 0)
+        return sum(cursor.remaining for cursor in self.cursors) + ahead
+
+    def add(self, cursor: Cursor) -> None:
+        """Somebody wants records of this log."""
+        incarnation, sequence = self._passed
+        if incarnation == cursor.incarnation and sequence < cursor.wanted:
+            cursor.offset = max(cursor.offset, self._beginning)  # the log is in the order of sequences
+        self.cursors.append(cursor)
+        self.take(())
+
+    @property
+    def _beginning(self) -> int:
+        """The lowest offset that can be had without a jump."""
+        return (self._held[0].offset() or 0) if self._held else self.position
+
+    def jump(self) -> int | None:
+        """Where the reader must go on for the one that waits longest; None if it is on its way there."""
+        if not self.cursors:
+            return None
+        offset = self.cursors[0].offset
+        if not self.position <= offset <= self.position + NEAR:
+            return offset
+        return None if self.assigned else self.position
+
+    def jumped(self, offset: int) -> None:
+        """The reader goes on at this offset."""
+        if offset != self.position:
+            self._held, self._passed = [], (0, 0)
+        self.position, self.ended = offset, -1
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Records of the log, in order: give them to those who wait, and keep what is behind."""
+        if records:
+            self.position = (records[-1].offset() or 0) + 1
+            self.ended = -1
+            self._held += records
+        start, used = self._beginning, 0
+        for cursor in self.cursors:
+            if cursor.offset < start:
+                continue  # its records are behind the reader: it waits for a jump
+            used = max(used, cursor.read(self._held, 0))
+            cursor.hand_over()
+        self.drop_done()
+        if used:
+            self._passed = identity(self._held[used - 1])
+            del self._held[:used]
+
+    def drop_done(self) -> None:
+        """Forget cursors that have everything, or whose parcels nobody wants."""
+        if any(cursor.done or cursor.parcel.done for cursor in self.cursors):
+            self.cursors = deque(one for one in self.cursors if not (one.done or one.parcel.done))
+
+    def end_reached(self, offset: int) -> None:
+        """The log really ends here: what should be below is gone."""
+        for cursor in self.cursors:
+            cursor.skip(offset)
+            cursor.hand_over()
+        self.drop_done()
+
+    def fail(self, error: RailgunError) -> None:
+        """Nothing of this log can be read."""
+        cursors, self.cursors = self.cursors, deque()
+        for cursor in cursors:
+            cursor.parcel.fail(error)
+
+
+def identity(record: Record) -> tuple[int, int]:
+    """Incarnation and sequence of a record; (0, 0) for one that has none."""
+    given = record.headers()
+    if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE:
+        return 0, 0
+    return int(given[-1][1] or 0), int(given[-3][1] or 0)

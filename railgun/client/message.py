@@ -1,0 +1,274 @@
+"""A delivered message and what can be said about it: :class:`Message`, and :class:`AsyncMessage` with awaited answers.
+
+One is made for every delivery, so both are plain slots. Everything but ``ack_sync`` and ``ack_next`` only notes what was
+said and returns; it leaves within a few milliseconds, together with what is said about other messages. What could not be
+sent is sent again and logged, and the message is delivered again if all fails.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from railgun.client import fetching, steps
+from railgun.client.acks import ACK, NAK, PROGRESS, TERM, AckBox
+from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
+from railgun.model import headers as h
+from railgun.model.durations import to_nanos
+from railgun.model.wire import AckRun
+
+M = TypeVar("M", bound=BaseModel)
+
+Delay = timedelta | float | None
+
+
+class Delivery:
+    """What a delivered message holds, sync or async.
+
+    ``sequence`` is the message's place in the stream, ``consumer_sequence`` the number of this delivery by its consumer,
+    ``deliveries`` how often it was delivered by now, ``pending`` how many matching messages were left behind it.
+    """
+
+    __slots__ = (
+        "_box",
+        "_reply",
+        "_resolved",
+        "consumer_sequence",
+        "deliveries",
+        "headers",
+        "payload",
+        "pending",
+        "sequence",
+        "subject",
+        "time_ns",
+    )
+
+    _reply: str  # of a status; not set on messages
+
+    def __init__(
+        self,
+        box: AckBox | None,
+        subject: str,
+        payload: bytes,
+        headers: h.Headers,
+        sequence: int,
+        consumer_sequence: int,
+        deliveries: int,
+        time_ns: int,
+        pending: int,
+    ) -> None:
+        self._box = box
+        self._resolved = box is None  # what no consumer delivered needs no answer
+        self.subject = subject
+        self.payload = payload
+        self.headers = headers
+        self.sequence = sequence
+        self.consumer_sequence = consumer_sequence
+        self.deliveries = deliveries
+        self.time_ns = time_ns
+        self.pending = pending
+
+    def __repr__(self) -> str:
+        where = f"{self.stream!r} {self.sequence}" if self._box else "without a consumer"
+        return f"<{type(self).__name__} {self.subject!r} of {where}, delivery {self.deliveries}>"
+
+    # -- what it is
+
+    @property
+    def stream(self) -> str:
+        """The stream that it is from; empty for a message that no consumer delivered."""
+        return self._box.stream if self._box else ""
+
+    @property
+    def consumer(self) -> str:
+        """The consumer that delivered it; empty if none did."""
+        return self._box.consumer if self._box else ""
+
+    @property
+    def time(self) -> datetime:
+        """When the stream received it (to the microsecond; ``time_ns`` is exact)."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.time_ns // 1_000)
+
+    @property
+    def text(self) -> str:
+        return self.payload.decode("utf-8")
+
+    def json(self) -> Any:
+        return json.loads(self.payload)
+
+    def as_(self, model: type[M]) -> M:
+        """The payload as the given pydantic model. Raises pydantic's ValidationError."""
+        return model.model_validate_json(self.payload)
+
+    def header(self, name: str) -> str | None:
+        """The first header of exactly this name, as text."""
+        value = h.first(self.headers, name)
+        return None if value is None else value.decode("utf-8")
+
+    @property
+    def reply(self) -> str:
+        """The address that acknowledgements go to, with the numbers of this delivery (PUL-13)."""
+        if self._box is None:
+            return getattr(self, "_reply", "")
+        return (
+            f"$JS.ACK.{self.stream}.{self.consumer}.{self.deliveries}.{self.sequence}.{self.consumer_sequence}."
+            f"{self.time_ns}.{self.pending}"
+        )
+
+    @property
+    def status(self) -> int | None:
+        """The number of a status (100: heartbeat or flow control); None for an ordinary message."""
+        return int(self.header(h.STATUS) or 0) or None if self.sequence == 0 else None
+
+    @property
+    def description(self) -> str | None:
+        """What a status says."""
+        return self.header(h.DESCRIPTION) if self.sequence == 0 else None
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether nothing more can be said about it: done, not now, or never again."""
+        return self._resolved
+
+    # -- what is said about it
+
+    def _ack(self) -> None:
+        """Done: do not deliver it again. At least once: an ack that is lost with this process is a second delivery (EXO-06).
+
+        Raises AlreadyAcknowledged, ConnectionClosed.
+        """
+        if self._resolved:
+            raise self._refusal()
+        self._resolved = True
+        box: AckBox = self._box  # type: ignore[assignment] # what has no box is resolved from the beginning
+        box.entries.append(self)
+        if not box.queued:
+            box.hub.wake(box)
+
+    def _nak(self, delay: Delay) -> None:
+        nanos = 0 if delay is None else to_nanos(delay)
+        if nanos < 0:
+            raise ConfigError("the delay of a nak cannot be negative")
+        self._resolve(self._run(NAK, nanos))
+
+    def _term(self, reason: str) -> None:
+        self._resolve(self._run(TERM, 0, reason))
+
+    def _in_progress(self) -> None:
+        if self._resolved or self._box is None:
+            raise self._refusal()
+        self._box.add(self._run(PROGRESS))
+
+    def _resolve(self, run: AckRun) -> None:
+        if self._resolved or self._box is None:
+            raise self._refusal()
+        self._resolved = True
+        self._box.add(run)
+
+    def _run(self, kind: str, delay: int = 0, reason: str = "") -> AckRun:
+        return AckRun(kind, self.sequence, 1, self.consumer_sequence, self.deliveries, delay, reason)
+
+    def _refusal(self) -> RailgunError:
+        if self._box is None:
+            return RailgunError("no consumer delivered this message: there is nobody to acknowledge it to")
+        return AlreadyAcknowledged(f"message {self.sequence} of {self.stream!r} is already acknowledged")
+
+    def _confirmed(self, timeout: float | None) -> steps.Steps[None]:
+        """The ack and its confirmation; what has failed may be tried again (EXO-05)."""
+        if self._resolved or self._box is None:
+            raise self._refusal()
+        self._resolved = True
+        try:
+            yield from fetching.confirm(self._box, self._run(ACK), timeout)
+        except RailgunError:
+            self._resolved = False
+            raise
+
+    def _next(self, wait: float) -> steps.Steps[Any]:
+        """The ack, and a pull of one in the same command."""
+        if self._resolved or self._box is None:
+            raise self._refusal()
+        self._resolved = True
+        found = yield from fetching.ack_and_fetch(self._box, self._run(ACK), type(self), wait)
+        return found[0] if found else None
+
+
+class Message(Delivery):
+    """A message that a consumer delivered. Say what became of it once; a second time raises AlreadyAcknowledged (ACK-19).
+
+    ``subject``, ``payload``, ``headers``, ``sequence``, ``consumer_sequence``, ``deliveries``, ``time_ns`` and ``pending``
+    are plain attributes. What is not acknowledged within the consumer's ack wait is delivered again, to whoever asks.
+    """
+
+    __slots__ = ()
+
+    ack = Delivery._ack  # not a call to it: every message is acknowledged
+
+    def ack_sync(self, timeout: float | None = None) -> None:
+        """Done, and wait until that is durable: it is never delivered again (EXO-03).
+
+        Raises RequestTimeout when no confirmation came; the outcome is unknown then, and calling it again is safe (EXO-05).
+        Raises ConsumerNotFound when the consumer is gone.
+        """
+        steps.run(self._confirmed(timeout))
+
+    def nak(self, delay: Delay = None) -> None:
+        """Not now: deliver it again, at once or after the delay (seconds or timedelta); only this message waits (ACK-07)."""
+        self._nak(delay)
+
+    def term(self, reason: str = "") -> None:
+        """Never again, although it was not done. With a dead-letter stream a copy goes there, with the reason (ACK-11)."""
+        self._term(reason)
+
+    def in_progress(self) -> None:
+        """Still at it: the ack wait begins anew. May be said any number of times (ACK-08)."""
+        self._in_progress()
+
+    def ack_next(self, wait: float = 1.0) -> Message | None:
+        """Done, and the next one, please: it, or None when none came within ``wait`` seconds. Pull only (ACK-09)."""
+        found: Message | None = steps.run(self._next(wait))
+        return found
+
+
+class AsyncMessage(Delivery):
+    """As :class:`Message`; what is said about it is awaited."""
+
+    __slots__ = ()
+
+    async def ack(self) -> None:
+        """See :meth:`Message.ack`."""
+        self._ack()
+
+    async def ack_sync(self, timeout: float | None = None) -> None:
+        """See :meth:`Message.ack_sync`."""
+        await steps.run_async(self._confirmed(timeout))
+
+    async def nak(self, delay: Delay = None) -> None:
+        """See :meth:`Message.nak`."""
+        self._nak(delay)
+
+    async def term(self, reason: str = "") -> None:
+        """See :meth:`Message.term`."""
+        self._term(reason)
+
+    async def in_progress(self) -> None:
+        """See :meth:`Message.in_progress`."""
+        self._in_progress()
+
+    async def ack_next(self, wait: float = 1.0) -> AsyncMessage | None:
+        """See :meth:`Message.ack_next`."""
+        found: AsyncMessage | None = await steps.run_async(self._next(wait))
+        return found
+
+
+def status_message(
+    make: type[Delivery], subject: str, status: int, description: str, headers: h.Headers, reply: str
+) -> Delivery:
+    """A message that carries a status instead of a payload."""
+    own = [(h.STATUS, str(status).encode("ascii")), (h.DESCRIPTION, description.encode("utf-8")), *headers]
+    message = make(None, subject, b"", own, 0, 0, 0, 0, 0)
+    message._reply = reply
+    return message

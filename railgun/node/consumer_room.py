@@ -1,0 +1,170 @@
+"""Everything that a shard does for consumers, behind one door: what the core and the intake ask for.
+
+What is durable of a consumer is in its stream (:mod:`railgun.semantics.consumers`). What is in this room is in memory: it
+survives an aborted drain unchanged, and ends with the owner.
+"""
+
+from __future__ import annotations
+
+from railgun.api.names import ApiName
+from railgun.model.cluster import ClusterLimits
+from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Presence, PublishPack
+from railgun.node.advisories import Advisories
+from railgun.node.attendance import Attendance, key_of
+from railgun.node.audience import SILENCE, Audience
+from railgun.node.captures import Captures
+from railgun.node.consumer_calls import ConsumerCalls
+from railgun.node.consuming import Consuming
+from railgun.node.dead_letters import DeadLetters, ReadLog
+from railgun.node.delivering import Delivering
+from railgun.node.listening import Listening
+from railgun.node.ownership import OwnedStreams
+from railgun.node.pushing import Pushing
+from railgun.node.republishing import Republishing
+from railgun.node.watch import Watch
+from railgun.node.work import Work
+from railgun.semantics.consumers.journal import Journal
+from railgun.semantics.stream import StreamState
+
+
+class ConsumerRoom:
+    """The consumers of one shard."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        streams: OwnedStreams,
+        limits: ClusterLimits,
+        captures: Captures,
+        read_log: ReadLog | None,
+    ) -> None:
+        self._streams = streams
+        self._captures = captures
+        self._advisories = Advisories(partition, captures)
+        self._dead_letters = DeadLetters(partition, partitions, streams, limits, read_log)
+        self._journal = Journal()
+        self._attendance = Attendance(self._journal)
+        self._audience = Audience(self._journal)
+        self._listening = Listening(streams, self._attendance, self._audience, self._journal)
+        self._pushing = Pushing(self._listening)
+        self._consuming = Consuming(
+            streams,
+            self._attendance,
+            self._audience,
+            self._listening,
+            lambda key, work, moment: self._delivering.serve(key, work, moment),
+        )
+        self._delivering = Delivering(streams, self._attendance, self._consuming, self._pushing)
+        self._calls = ConsumerCalls(
+            self._attendance, self._listening, self._consuming, self._pushing, self.tell_events
+        )
+        self._republishing = Republishing(streams, self._audience, captures)
+        self._watch = Watch(
+            streams,
+            self._attendance,
+            self._audience,
+            self._consuming,
+            self._calls,
+            self._delivering,
+            self._pushing,
+            self._listening,
+        )
+        self._fresh = True
+
+    # -- life
+
+    def load(self) -> None:
+        """A new owner: it knows the consumers, and nobody who waits or listens."""
+        self._listening.load()
+        self._journal.clear()
+        self._fresh = True
+
+    def begin(self, moment: int) -> None:
+        """Before anything else of a drain. A new owner gives everybody time to say that they are there."""
+        if self._fresh:
+            self._fresh = False
+            for stream in self._streams:
+                for consumer in stream.consumers:
+                    self._attendance.used(key_of(stream, consumer), consumer.config, moment + SILENCE)
+            self._journal.clear()
+
+    def committed(self) -> None:
+        self._journal.clear()
+
+    def aborted(self) -> None:
+        self._journal.undo()
+
+    # -- what is asked
+
+    def hear(self, client: str, now: int) -> None:
+        """Something came from the client: it is there."""
+        self._audience.hear(client, now)
+
+    def command(self, command: ConsumerCommand, time: int, now: int, work: Work) -> None:
+        self._consuming.command(command, time, now, work)
+
+    def presence(self, presence: Presence, time: int, now: int, work: Work) -> None:
+        self._consuming.presence(presence, time, now, work)
+
+    def answer(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, time: int, now: int, work: Work
+    ) -> list[Frame] | None:
+        """The answer to a call about consumers."""
+        return self._calls.answer(request, name, stream, time, now, work)
+
+    def stream_changed(self, change: str, stream: StreamState, work: Work, time: int) -> None:
+        """A stream was created, updated or deleted, and its consumers with it (CFG-34, ADV-12)."""
+        if change == "delete":
+            for consumer in stream.consumers:
+                self._calls.dismiss(stream, consumer, work)
+        self._advisories.of_stream(stream.name, "modify" if change == "update" else change, work, time)
+
+    def store_copies(self, pack: PublishPack, work: Work, time: int) -> None:
+        """Dead letters that another shard sends."""
+        self._dead_letters.store(pack, work, time)
+
+    # -- time
+
+    @property
+    def next(self) -> int | None:
+        """The shard's time of the next alarm; 0: at once."""
+        return 0 if self._attendance.unfinished else self._attendance.alarms.next
+
+    @property
+    def next_look(self) -> int | None:
+        """The wall clock at which somebody may have been silent for too long."""
+        return self._audience.next_look
+
+    def run(self, work: Work, moment: int) -> None:
+        """Whatever is due by the moment."""
+        self._watch.run(work, moment)
+
+    def finish(self, work: Work, moment: int, now: int) -> None:
+        """The end of a drain: whoever is silent is gone, whoever is left gets what there is."""
+        self._watch.look_around(work, moment, now)
+        self._tell_all(work, moment)
+        self._delivering.run(work, moment)
+        for name in self._tell_all(work, moment):  # dead letters that came too late for this drain
+            stream = self._streams.get(name)
+            for key in [] if stream is None else list(self._attendance.hungry(stream.incarnation)):
+                self._attendance.postpone(key)
+        self._republishing.run(work)
+        self._captures.finish()
+
+    def _tell_all(self, work: Work, moment: int) -> set[str]:
+        """Tell of everything that happened so far; the streams that dead letters were stored in."""
+        stirred = set(work.stirred)
+        for stream in list(work.touched.values()):
+            self.tell_events(stream, work, moment)
+        return work.stirred - stirred
+
+    def tell_events(self, stream: StreamState, work: Work, moment: int) -> None:
+        """Advisories of what happened at the stream's consumers, and the copies of what is dead."""
+        events, stream.consumers.events = stream.consumers.events, []
+        dead = [event for event in events if event.kind == "dead"]
+        for event in events:
+            if event.kind != "dead":
+                self._advisories.of_consumer(stream.name, event, work, moment)
+        if dead:
+            self._dead_letters.bury(stream, dead, work, moment)

@@ -1,0 +1,130 @@
+"""Leases: what a consumer gave to somebody, with where to read it, or with the messages themselves.
+
+A small lease whose messages are all at hand carries them, which saves its reader a look into the log. A lease over messages
+of this very drain carries them up to :data:`MOST_BYTES`, because where they will be in the log is not known yet; and so does
+one with many gaps, whose reader would have to read what lies between.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from railgun.model.headers import Headers
+from railgun.model.wire import HeaderList, Lease
+from railgun.semantics.consumers.pulls import Status
+from railgun.semantics.consumers.state import ConsumerState, Run
+from railgun.semantics.publish import Stored
+from railgun.semantics.stream import StreamState
+
+FEW_MESSAGES = 64
+FEW_BYTES = 64 * 1024
+MOST_BYTES = 1024 * 1024
+_SPARSE = 8  # fewer messages to a run than this, on average, are many gaps
+
+
+class Columns(NamedTuple):
+    """Messages themselves."""
+
+    subjects: list[str]
+    headers: list[Headers]
+    payloads: list[bytes]
+    times: list[int]
+
+
+def lease(
+    stream: StreamState, consumer: ConsumerState, runs: Sequence[Run], size: int, stored: Stored | None
+) -> Lease:
+    """The runs as a lease. ``size``: about how many bytes they are; ``stored``: what this drain stored in the stream."""
+    made = Lease(
+        stream.name,
+        stream.incarnation,
+        consumer.name,
+        consumer.number,
+        stream.topic,
+        sequences=[run.sequence for run in runs],
+        counts=[run.length for run in runs],
+        offsets=[stream.index.offset(run.sequence, stream.log_end) for run in runs],
+        consumer_sequences=[run.consumer_sequence for run in runs],
+        deliveries=[run.deliveries for run in runs],
+        pending=consumer.num_pending,
+        headers_only=consumer.config.headers_only,
+    )
+    columns = _at_hand(stream, runs, size, stored)
+    if columns is None:
+        return made
+    return made._replace(
+        subjects=columns.subjects,
+        headers=_header_columns(columns.headers),
+        payloads=columns.payloads,
+        times=columns.times,
+    )
+
+
+def told(stream: StreamState, consumer: ConsumerState, status: Status) -> Lease:
+    """A lease of nothing: only a status."""
+    return Lease(
+        stream.name,
+        stream.incarnation,
+        consumer.name,
+        consumer.number,
+        stream.topic,
+        status=status.code,
+        description=status.description,
+        status_headers=status.headers,
+    )
+
+
+def _at_hand(stream: StreamState, runs: Sequence[Run], size: int, stored: Stored | None) -> Columns | None:
+    """The messages, where the lease may carry them and all of them are here."""
+    if not runs:
+        return None
+    count = sum(run.length for run in runs)
+    newest = max(run.sequence + run.length for run in runs) - 1
+    fresh = stored is not None and bool(stored.sequences) and newest >= stored.sequences[0]
+    sparse = count < len(runs) * _SPARSE
+    if size > (MOST_BYTES if fresh or sparse else FEW_BYTES) or not (
+        fresh or sparse or count <= FEW_MESSAGES
+    ):
+        return None
+    found = Columns([], [], [], [])
+    for run in runs:
+        if not _copy_stored(run, stored, found) and not _copy_kept(stream, run, stored, found):
+            return None
+    return found
+
+
+def _copy_stored(run: Run, stored: Stored | None, found: Columns) -> bool:
+    """The whole run, as columns, where this drain stored all of it."""
+    if stored is None or not stored.sequences or run.sequence < stored.sequences[0]:
+        return False
+    start = bisect_left(stored.sequences, run.sequence)
+    end = start + run.length
+    if end > len(stored.sequences) or stored.sequences[end - 1] != run.sequence + run.length - 1:
+        return False
+    found.subjects.extend(stored.subjects[start:end])
+    found.headers.extend(stored.headers[start:end])
+    found.payloads.extend(stored.payloads[start:end])
+    found.times.extend(stored.times[start:end])
+    return True
+
+
+def _copy_kept(stream: StreamState, run: Run, stored: Stored | None, found: Columns) -> bool:
+    """One message after the other: from the newest of the shard, from kept bodies, from this drain."""
+    for sequence in range(run.sequence, run.sequence + run.length):
+        if _copy_stored(run._replace(sequence=sequence, length=1), stored, found):
+            continue
+        body, entry = stream.body(sequence), stream.index.trace(sequence)
+        if body is None or entry is None:
+            return False
+        found.subjects.append(entry.subject)
+        found.headers.append(body[0])
+        found.payloads.append(body[1])
+        found.times.append(entry.time)
+    return True
+
+
+def _header_columns(headers: Sequence[Headers]) -> list[HeaderList]:
+    """Empty if no message has any."""
+    return [list(one) for one in headers] if any(headers) else []

@@ -1,0 +1,90 @@
+"""What happens to consumers because time passes: pulls expire and are told that the owner is there, unused consumers go."""
+
+from __future__ import annotations
+
+from railgun.node.attendance import Alarm, Attendance, living
+from railgun.node.audience import Audience
+from railgun.node.consumer_calls import ConsumerCalls
+from railgun.node.consuming import Consuming
+from railgun.node.delivering import Delivering
+from railgun.node.listening import Listening
+from railgun.node.ownership import OwnedStreams
+from railgun.node.pushing import Pushing
+from railgun.node.work import Work
+from railgun.semantics.consumers.pulls import idle_heartbeat
+from railgun.semantics.consumers.state import ConsumerState
+from railgun.semantics.stream import StreamState
+
+
+class Watch:
+    """Answers the alarms of a shard's consumers, by the shard's clock; and notices who is silent, by the wall clock."""
+
+    def __init__(
+        self,
+        streams: OwnedStreams,
+        attendance: Attendance,
+        audience: Audience,
+        consuming: Consuming,
+        calls: ConsumerCalls,
+        delivering: Delivering,
+        pushing: Pushing,
+        listening: Listening,
+    ) -> None:
+        self._streams = streams
+        self._attendance = attendance
+        self._audience = audience
+        self._consuming = consuming
+        self._calls = calls
+        self._delivering = delivering
+        self._pushing = pushing
+        self._listening = listening
+
+    def run(self, work: Work, moment: int) -> None:
+        """Everything that is due by the moment, earliest first."""
+        for alarm, _ in self._attendance.alarms.take(moment):
+            found = living(self._streams, alarm.consumer)
+            if found is None:
+                continue
+            stream, consumer = found
+            if alarm.kind == "pull":
+                self._pull(alarm, stream, consumer, work, moment)
+            elif alarm.kind == "push":
+                self._pushing.beat(alarm.consumer, stream, consumer, work, moment)
+            else:
+                self._idle(alarm, stream, consumer, work, moment)
+
+    def look_around(self, work: Work, moment: int, now: int) -> None:
+        """Clients of which nothing was heard for too long are gone."""
+        for client in self._audience.silent(now):
+            self._consuming.gone(client, moment, work)
+
+    def _pull(
+        self, alarm: Alarm, stream: StreamState, consumer: ConsumerState, work: Work, moment: int
+    ) -> None:
+        line = self._attendance.line(alarm.consumer)
+        pull = None if line is None else line.get(alarm.pull)
+        if pull is None:
+            return
+        if pull.expires and pull.expires <= moment:
+            self._delivering.time_out(alarm.consumer, stream, consumer, pull, work)
+            return
+        if pull.beats and pull.beats <= moment:
+            status = idle_heartbeat(*consumer.delivered)
+            self._consuming.tell(stream, consumer, pull, status, work, done=False)  # PUL-10
+            pull = pull._replace(beats=moment + pull.heartbeat)
+        self._attendance.change(alarm.consumer, pull)
+
+    def _idle(
+        self,
+        alarm: Alarm,
+        stream: StreamState,
+        consumer: ConsumerState,
+        work: Work,
+        moment: int,
+    ) -> None:
+        """CON-03 to CON-06: unused for its threshold, unless somebody waits or listens."""
+        key = alarm.consumer
+        if self._attendance.waiting(key) or self._listening.is_bound(key):
+            self._attendance.used(key, consumer.config, moment)
+        else:
+            self._calls.delete(stream, consumer, moment, work)

@@ -1,0 +1,207 @@
+"""The consumers of one stream: by name and number, loaded and sealed with it, told of what happens to its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.subjects import Filter, is_subset
+from railgun.semantics.consumers import retention, start
+from railgun.semantics.consumers.ahead import Removals
+from railgun.semantics.consumers.deadlines import Deadlines
+from railgun.semantics.consumers.events import Event
+from railgun.semantics.consumers.state import ConsumerState
+from railgun.state import keys
+
+if TYPE_CHECKING:
+    from railgun.semantics.stream import StreamState
+
+REMEMBERED_SUBJECTS = (
+    100_000  # whether somebody is interested: a stream of ever new ones must not grow without bound
+)
+DELETED = "Unacknowledged message was deleted"
+
+
+class Consumers:
+    """All consumers of a stream. Those that nothing happens to cost nothing."""
+
+    def __init__(self, stream: StreamState) -> None:
+        self._stream = stream
+        self.events: list[Event] = []  # of the drain that runs; whoever tells of them clears the list
+        self.removals = Removals()
+        self._made = 0
+        self._by_number: dict[int, ConsumerState] = {}
+        self._by_name: dict[str, ConsumerState] = {}
+        self._touched: dict[int, ConsumerState] = {}
+        self._holding: dict[int, ConsumerState] = {}  # those that have something pending
+        self._deadlines = Deadlines[int]()
+        self._interest: dict[str, bool] = {}
+
+    def load(self) -> None:
+        """Read all consumers back from the table."""
+        overlay, incarnation = self._stream.overlay, self._stream.incarnation
+        made = overlay.get(keys.all_of(keys.CONSUMERS_MADE, incarnation))
+        self._made = 0 if made is None else int.from_bytes(made, "big")
+        for key, data in list(overlay.scan(keys.all_of(keys.CONSUMER, incarnation))):
+            consumer = ConsumerState.load(self._stream, keys.sequence_in(key), data)
+            self._keep(consumer)
+            if consumer.pending:
+                self.hold(consumer)
+                self._deadlines.watch(consumer.number, consumer.redelivery.next_deadline())
+
+    # -- reading
+
+    def __iter__(self) -> Iterator[ConsumerState]:
+        return iter(self._by_number.values())
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def get(self, name: str) -> ConsumerState | None:
+        return self._by_name.get(name)
+
+    def by_number(self, number: int) -> ConsumerState | None:
+        return self._by_number.get(number)
+
+    def interested(self, subject: str) -> bool:
+        """Whether any consumer wants messages on the subject (RET-12)."""
+        known = self._interest.get(subject)
+        if known is None:
+            known = any(consumer.terms.filter.matches(subject) for consumer in self)
+            if len(self._interest) >= REMEMBERED_SUBJECTS:
+                self._interest.clear()
+            self._interest[subject] = known
+        return known
+
+    # -- their life
+
+    def create(self, config: ConsumerConfig, now: int) -> ConsumerState:
+        """A consumer with a normalised configuration and a name; where it starts is decided here, once (STA-12)."""
+        self._made += 1
+        overlay, incarnation = self._stream.overlay, self._stream.incarnation
+        overlay.put(keys.all_of(keys.CONSUMERS_MADE, incarnation), keys.number(self._made))
+        begins = start.start_of(self._stream, config)
+        consumer = ConsumerState(self._stream, self._made, config, now, begins)
+        self._keep(consumer)
+        if config.deliver_policy == "last_per_subject":
+            for sequence in start.last_of_each_subject(self._stream, consumer.terms.filter):
+                consumer.owed.park(sequence, sequence + 1)
+        self._interest.clear()
+        self.touch(consumer)
+        self.events.append(Event("created", consumer.name))
+        return consumer
+
+    def update(self, consumer: ConsumerState, config: ConsumerConfig, now: int) -> None:
+        """Take over a checked configuration."""
+        before = consumer.terms.filter
+        consumer.reconfigure(config)
+        consumer.expire(now)
+        self._interest.clear()
+        if self._stream.config.retention == "interest" and consumer.terms.filter != before:
+            retention.drop_unneeded(self._stream, 0, self._stream.last_seq + 1, before, self)  # RET-17
+
+    def delete(self, consumer: ConsumerState) -> None:
+        """The consumer is gone; under interest, so are the messages that only it needed (RET-09, RET-15, RET-18)."""
+        overlay, incarnation, number = self._stream.overlay, self._stream.incarnation, consumer.number
+        for known in (self._by_number, self._touched, self._holding):
+            known.pop(number, None)
+        del self._by_name[consumer.name]
+        overlay.delete(keys.of(keys.CONSUMER, incarnation, number))
+        for key, _ in list(overlay.scan(keys.all_pending(incarnation, number))):
+            overlay.delete(key)
+        self._interest.clear()
+        self.events.append(Event("deleted", consumer.name))
+        if self._stream.config.retention == "interest":
+            if self:
+                begin = consumer.pending.lowest() or consumer.ahead.next
+                retention.drop_unneeded(
+                    self._stream, begin, self._stream.last_seq + 1, consumer.terms.filter, self
+                )
+            else:
+                self._stream.purge_below(self._stream.last_seq + 1)
+
+    def enforce_interest(self) -> None:
+        """The stream came to interest: what all consumers have acknowledged goes at once (UPD-05)."""
+        if self:
+            retention.drop_unneeded(self._stream, 0, self._stream.last_seq + 1, Filter(), self)
+
+    def _keep(self, consumer: ConsumerState) -> None:
+        self._by_number[consumer.number] = consumer
+        self._by_name[consumer.name] = consumer
+
+    # -- what happens to messages
+
+    def removed(self, sequence: int, subject: str, *, why: str = "limit") -> None:
+        """One message is gone; where it was pending, it is no more (RDL-14, DEL-13)."""
+        self.removals.note(sequence, sequence + 1, {subject: 1})
+        for consumer in list(self._holding.values()):
+            for run in consumer.vanished(sequence, sequence + 1):
+                if why == "delete" and run.deliveries:
+                    consumer.tell("terminated", run, reason=DELETED)  # DEL-15
+
+    def removed_run(self, begin: int, end: int, subjects: Mapping[str, int]) -> None:
+        """All messages of [begin, end) are gone; so many of each subject."""
+        self.removals.note(begin, end, subjects)
+        for consumer in list(self._holding.values()):
+            consumer.vanished(begin, end)
+
+    def purged(self, next_sequence: int, chosen: Filter | None = None) -> None:
+        """Nothing (on the chosen subjects) is left below the sequence: whoever wants no others goes on there (DEL-12, DEL-14)."""
+        for consumer in self:
+            if chosen is None or _is_within(consumer.terms.filter, chosen):
+                consumer.purged(next_sequence)
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """When the next ack wait or delay is over, ns."""
+        for consumer in self._touched.values():
+            self._deadlines.watch(consumer.number, consumer.redelivery.next_deadline())
+        return self._deadlines.next(self._due)
+
+    def expire(self, now: int) -> list[ConsumerState]:
+        """Look at the consumers that are due; those that have something to deliver again."""
+        self.next_deadline()
+        found = []
+        for number in sorted(self._deadlines.take(now)):
+            consumer = self._by_number.get(number)
+            if consumer is not None:
+                if consumer.expire(now):
+                    found.append(consumer)
+                self._deadlines.watch(number, consumer.redelivery.next_deadline())
+        return found
+
+    def _due(self, number: int) -> int | None:
+        consumer = self._by_number.get(number)
+        return None if consumer is None else consumer.redelivery.next_deadline()
+
+    # -- the drain
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to write when the drain ends."""
+        return bool(self._touched)
+
+    def touch(self, consumer: ConsumerState) -> None:
+        """The consumer changed: it is written when the drain ends."""
+        self._touched[consumer.number] = consumer
+        self.hold(consumer)
+
+    def hold(self, consumer: ConsumerState) -> None:
+        """The consumer may have something pending."""
+        self._holding[consumer.number] = consumer
+
+    def seal(self) -> None:
+        """Write what changed into the overlay."""
+        for number, consumer in self._touched.items():
+            consumer.seal()
+            self._deadlines.watch(number, consumer.redelivery.next_deadline())
+            if not consumer.pending:
+                self._holding.pop(number, None)
+        self._touched.clear()
+
+
+def _is_within(narrow: Filter, wide: Filter) -> bool:
+    """Whether everything that the one selects is selected by the other."""
+    return all(any(is_subset(one, other) for other in wide.patterns) for one in narrow.patterns)

@@ -1,0 +1,89 @@
+"""Which messages of a block a filter selects, as runs; and how many of a stream, without looking at each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from railgun.model.subjects import Filter
+from railgun.semantics.blocks import Block
+
+if TYPE_CHECKING:
+    from railgun.semantics.stream import StreamState
+
+_KEPT = re.compile("0+")
+_MARKED = re.compile(b"\x01+")
+
+
+def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
+    """Runs of existing messages from index ``start`` on that the filter selects: index and count of each."""
+    existing = _existing(block, start)
+    if wanted.everything or not existing:
+        return existing
+    # A sequence that was given but never stored has no subject: it does not exist, so it may count as chosen.
+    chosen = [not subject or wanted.matches(subject) for subject in block.subjects]
+    if all(chosen):
+        return existing
+    numbers = block.subject_of
+    if numbers is None or not any(chosen):
+        return []
+    return [
+        run for index, count in existing for run in _chosen(chosen, numbers[index : index + count], index)
+    ]
+
+
+def cut(runs: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
+    """The runs as far as they hold no more messages than the limit."""
+    for at, (index, count) in enumerate(runs):
+        if count > limit:
+            return [*runs[:at], (index, limit)] if limit else runs[:at]
+        limit -= count
+    return runs
+
+
+def sizes_of(block: Block, runs: list[tuple[int, int]]) -> Sequence[int]:
+    """The sizes of all messages of the runs."""
+    if len(runs) == 1:
+        index, count = runs[0]
+        return block.sizes[index : index + count]
+    return [size for index, count in runs for size in block.sizes[index : index + count]]
+
+
+def count_in(block: Block, start: int, wanted: Filter) -> int:
+    """How many they are."""
+    return sum(count for _, count in runs_in(block, start, wanted))
+
+
+def count_from(stream: StreamState, start: int, wanted: Filter) -> int:
+    """How many existing messages from the sequence on the filter selects; counts on the shorter side of it."""
+    if not stream.messages or start > stream.last_seq:
+        return 0
+    if wanted.everything and not stream.num_deleted:
+        return stream.last_seq + 1 - max(start, stream.first_seq)
+    if start - stream.first_seq > stream.last_seq - start:
+        return sum(count_in(block, max(0, start - block.base), wanted) for block in stream.blocks(start))
+    total = stream.messages if wanted.everything else sum(stream.subjects(wanted).values())
+    for block in stream.blocks(stream.first_seq):
+        if block.base >= start:
+            break
+        total -= count_in(block, max(0, stream.first_seq - block.base), wanted)
+        if block.end > start:
+            total += count_in(block, start - block.base, wanted)
+    return total
+
+
+def _existing(block: Block, start: int) -> list[tuple[int, int]]:
+    count = block.count - start
+    if count <= 0:
+        return []
+    gone = 0 if block.removed is None else int.from_bytes(block.removed, "little") >> start
+    if not gone:
+        return [(start, count)]
+    bits = f"{gone:0{count}b}"[::-1]  # a character for each message, "1" for one that is gone
+    return [(start + found.start(), found.end() - found.start()) for found in _KEPT.finditer(bits)]
+
+
+def _chosen(chosen: list[bool], numbers: Sequence[int], index: int) -> list[tuple[int, int]]:
+    marks = bytes(map(chosen.__getitem__, numbers))
+    return [(index + found.start(), found.end() - found.start()) for found in _MARKED.finditer(marks)]

@@ -1,0 +1,31 @@
+"""Where a new consumer starts (STA); looked at once, when it is created."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.durations import parse_rfc3339
+from railgun.model.subjects import Filter
+
+if TYPE_CHECKING:
+    from railgun.semantics.stream import StreamState
+
+
+def start_of(stream: StreamState, config: ConsumerConfig) -> int:
+    """The first sequence that the consumer looks at; with the last of each subject, what is not owed already."""
+    first, after_last = max(stream.first_seq, 1), stream.last_seq + 1
+    if config.deliver_policy == "all":
+        return first  # STA-01
+    if config.deliver_policy == "last":
+        return stream.last_matching(Filter(config.filters)) or after_last  # STA-02
+    if config.deliver_policy == "by_start_sequence":
+        return max(config.opt_start_seq or 0, first)  # STA-04, STA-09
+    if config.deliver_policy == "by_start_time":
+        return stream.first_at(parse_rfc3339(config.opt_start_time or ""))  # STA-05, STA-10
+    return after_last  # STA-03, STA-06
+
+
+def last_of_each_subject(stream: StreamState, wanted: Filter) -> list[int]:
+    """The newest message of each subject that the filter selects, ascending (STA-06)."""
+    return sorted(stream.last_of(subject) for subject in stream.subjects(wanted))

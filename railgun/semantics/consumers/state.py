@@ -1,0 +1,274 @@
+"""The state of one consumer, as the owner of its stream holds it: position, what is pending, what is owed.
+
+Everything durable is written by :meth:`ConsumerState.seal`; the rest is derived. A drain that is aborted drops the object
+with its stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from railgun.model import wire
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.wire import AckRun
+from railgun.semantics.blocks import Entry
+from railgun.semantics.consumers import acknowledgement, delivery, retention
+from railgun.semantics.consumers.ahead import Ahead
+from railgun.semantics.consumers.basket import Basket, Run, Taken
+from railgun.semantics.consumers.events import Event, Kind
+from railgun.semantics.consumers.owed import InStreamOrder, InTurn, Owed
+from railgun.semantics.consumers.pending import PendingRun, PendingRuns
+from railgun.semantics.consumers.redelivery import Redelivery
+from railgun.semantics.consumers.terms import UNLIMITED, Terms
+from railgun.state import keys
+
+if TYPE_CHECKING:
+    from railgun.semantics.stream import StreamState
+
+__all__ = ["ConsumerState", "Pair", "Run", "Taken"]
+
+
+class Pair(NamedTuple):
+    """A consumer sequence and the stream sequence that belongs to it."""
+
+    consumer: int
+    stream: int
+
+
+class ConsumerState:
+    """A consumer of a stream. What it is given is pending until it is acknowledged, spent, or gone from the stream."""
+
+    terms: Terms
+    redelivery: Redelivery
+    owed: Owed
+    ahead: Ahead
+
+    def __init__(
+        self, stream: StreamState, number: int, config: ConsumerConfig, created: int, start: int
+    ) -> None:
+        """``start``: the sequence that it begins at."""
+        self.stream = stream
+        self.name = config.name or ""
+        self.number = number
+        self.created = created
+        self.delivered = Pair(0, 0)
+        self._floor = Pair(0, start - 1)  # what an ack of policy `all` covered, or where the consumer began
+        self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
+        self.acknowledged = 0  # since it was loaded: every so many of them are sampled
+        self._configure(config, start)
+
+    @classmethod
+    def load(cls, stream: StreamState, number: int, data: bytes) -> ConsumerState:
+        """The consumer as the table holds it."""
+        record = wire.decode("consumer_record", data)
+        config = ConsumerConfig.from_json(record["config"])
+        consumer = cls(stream, number, config, record["created"], record["next"])
+        consumer.delivered = Pair(record["delivered_consumer"], record["delivered_stream"])
+        consumer._floor = Pair(record["floor_consumer"], record["floor_stream"])
+        consumer.pending.load()
+        consumer._configure(config, record["next"])
+        return consumer
+
+    def _configure(self, config: ConsumerConfig, next_sequence: int) -> None:
+        """Derive what is not stored."""
+        self.config = config
+        self._config_json = config.to_json()
+        self.terms = Terms(config)
+        self.redelivery = Redelivery(self.pending, self.terms)
+        if self.terms.per_subject:
+            self.owed = InTurn(self.pending, self.terms.per_subject, self._subject_of)
+        else:
+            self.owed = InStreamOrder(self.pending)
+        self.ahead = Ahead(self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence)
+
+    def reconfigure(self, config: ConsumerConfig) -> None:
+        """Take over a checked configuration; the position stays (CON-14), waits count anew (RDL-15)."""
+        self._configure(config, self.ahead.next)
+        self.spend(self.redelivery.take_spent())
+        self.touch()
+
+    # -- reading
+
+    @property
+    def floor(self) -> Pair:
+        """Everything up to here is resolved (SEQ-09 … SEQ-14)."""
+        lowest = self.pending.lowest()
+        if lowest is None:
+            return Pair(self.delivered.consumer, max(self.delivered.stream, self._floor.stream))
+        if self.terms.acks_all and self._floor.stream < lowest:
+            return self._floor
+        oldest = self.pending.oldest_attempt()
+        return Pair(self.delivered.consumer if oldest is None else oldest - 1, lowest - 1)
+
+    @property
+    def num_ack_pending(self) -> int:
+        """Delivered and unresolved (CON-29)."""
+        return self.pending.delivered
+
+    @property
+    def num_redelivered(self) -> int:
+        """Those that were delivered more than once (CON-30)."""
+        return 0 if self.terms.max_deliver == 1 else self.pending.redelivered
+
+    @property
+    def num_pending(self) -> int:
+        """Messages that it wants and that have not been delivered to it (CON-28)."""
+        return self.ahead.count() + self.pending.parked
+
+    @property
+    def slots(self) -> int:
+        """How many more may be delivered for the first time before one is answered (RDL-11)."""
+        return max(0, self.terms.max_ack_pending - self.pending.delivered) if self.terms.acks else UNLIMITED
+
+    def needs(self, sequence: int, subject: str) -> bool:
+        """Whether the message must stay for this consumer's sake (RET-13)."""
+        if not self.terms.filter.matches(subject):
+            return False
+        return sequence >= self.ahead.next or sequence in self.pending
+
+    def may_need(self, start: int, end: int) -> bool:
+        """Whether it may need any message of [start, end)."""
+        return self.ahead.next < end or self.pending.first_in(start, end) is not None
+
+    def delivery_overhead(self) -> int:
+        """What a message takes on its way beyond what it counts in the stream: its reply address (PUL-06, PUL-13)."""
+        stream = self.stream
+        reply = f"$JS.ACK.{stream.name}.{self.name}.1.{stream.last_seq}.{self.delivered.consumer + 1}"
+        return len(reply) + len(f".{stream.last_time}.{stream.messages}") - stream.record_overhead
+
+    def _subject_of(self, sequence: int) -> str:
+        entry = self.stream.entry(sequence)
+        assert entry is not None, f"message {sequence} is pending and gone"
+        return entry.subject
+
+    # -- what happens to it
+
+    def take(self, batch: int, max_bytes: int, now: int) -> Taken:
+        """Deliver at most so many messages and bytes (0: no limit)."""
+        return delivery.take(self, batch, max_bytes, now)
+
+    def has_some(self, now: int) -> bool:
+        """Whether something can be taken, or there is more to look at than one take would."""
+        self.expire(now)
+        if self.redelivery.next(1) is not None:
+            return True
+        return bool(self.slots) and (delivery.find(self) is not None or delivery.looks_further(self))
+
+    def peek(self) -> Entry | None:
+        """The next message that would be delivered for the first time; None if none is found in one look."""
+        return delivery.find(self)
+
+    def acknowledge(self, run: AckRun, now: int) -> bool:
+        """Resolve deliveries, or ask for them again; False if they were never made (ACK-17)."""
+        return acknowledgement.acknowledge(self, run, now)
+
+    def expire(self, now: int) -> bool:
+        """Find what is to be delivered again by ``now``; whether there is any. What is spent leaves (RDL-08)."""
+        self.spend(self.redelivery.look(now))
+        return self.redelivery.next(1) is not None
+
+    def vanished(self, start: int, end: int) -> list[PendingRun]:
+        """Messages are gone from the stream: what of them was pending (RDL-14)."""
+        runs = self.pending.remove(start, end)
+        self._give_up(runs)
+        return runs
+
+    def purged(self, next_sequence: int) -> None:
+        """Everything that it wants below this sequence is gone, and passed over (DEL-12)."""
+        self.vanished(0, next_sequence)
+        self.ahead.jump(next_sequence)
+        self.delivered = Pair(self.delivered.consumer, max(self.delivered.stream, next_sequence - 1))
+        self.touch()
+
+    # -- steps of these
+
+    def deliver(self, ranges: list[tuple[int, int]], basket: Basket, now: int) -> None:
+        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending."""
+        consumer_sequence, runs = self.delivered.consumer + 1, []
+        for start, count in ranges:
+            basket.add(Run(start, count, consumer_sequence, 1))
+            runs.append(PendingRun(start, count, consumer_sequence, consumer_sequence, 1, now))
+            consumer_sequence += count
+        self.delivered = Pair(consumer_sequence - 1, max(self.delivered.stream, runs[-1].end - 1))
+        if self.terms.acks:
+            self.redelivery.expect(runs)
+            self.owed.delivered(runs)
+
+    def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
+        """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
+        last = self.delivered.consumer + 1
+        self.delivered = Pair(self.delivered.consumer + run.length, self.delivered.stream)
+        self.pending.remove(run.sequence, run.end)
+        again = run._replace(last=last, deliveries=run.deliveries + 1, time=now, due=0)
+        self.redelivery.expect([again])
+        basket.add(Run(run.sequence, run.length, last, again.deliveries))
+
+    def handed_out(self, runs: list[Run]) -> None:
+        """A take gave these."""
+        self.touch()
+        if not self.terms.acks:
+            retention.resolved(self, ((run.sequence, run.sequence + run.length) for run in runs))  # RET-14
+
+    def resolved(self, runs: list[PendingRun]) -> None:
+        """Runs left what is pending."""
+        for run in runs:
+            self.owed.resolved(run)
+        if runs:
+            self.touch()
+
+    def _give_up(self, runs: list[PendingRun]) -> None:
+        """Runs left what is pending otherwise than by an ack; with policy ``all`` the floor follows if nothing is below."""
+        self.resolved(runs)
+        delivered = [run for run in runs if run.deliveries] if self.terms.acks_all else []
+        lowest = self.pending.lowest()
+        if delivered and (lowest is None or lowest >= delivered[-1].end):
+            self.cover(delivered[-1].last + delivered[-1].length - 1, delivered[-1].end - 1)
+
+    def cover(self, consumer: int, stream: int) -> None:
+        """Policy ``all``: everything up to this delivery is resolved (SEQ-14)."""
+        self._floor = Pair(max(self._floor.consumer, consumer), max(self._floor.stream, stream))
+
+    def spend(self, runs: list[PendingRun]) -> None:
+        """The last delivery went unanswered: no longer pending, and still in the stream (RDL-08, RET-11)."""
+        self._give_up(runs)
+        for run in runs:
+            self.tell("max_deliver", run)
+            self.bury(run, "max_deliver")
+
+    def tell(self, kind: Kind, run: PendingRun, **fields: Any) -> None:
+        """An event for each message of the run."""
+        self.stream.consumers.events += [
+            Event(kind, self.name, run.sequence + at, run.last + at, run.deliveries, **fields)
+            for at in range(run.length)
+        ]
+
+    def bury(self, run: PendingRun, reason: str) -> None:
+        """A dead letter of each message, where the consumer wants them."""
+        if self.terms.dead_letter:
+            self.tell("dead", run, reason=reason)
+
+    # -- being kept
+
+    def touch(self) -> None:
+        """Something durable changed."""
+        self.stream.consumers.touch(self)
+
+    def hold(self) -> None:
+        """Something is pending that a new owner would find again: no reason to write."""
+        self.stream.consumers.hold(self)
+
+    def seal(self) -> None:
+        """Write what changed into the overlay."""
+        self.pending.seal()
+        record = {
+            "name": self.name,
+            "config": self._config_json,
+            "created": self.created,
+            "delivered_consumer": self.delivered.consumer,
+            "delivered_stream": self.delivered.stream,
+            "floor_consumer": self._floor.consumer,
+            "floor_stream": self._floor.stream,
+            "next": self.ahead.next,
+        }
+        key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)
+        self.stream.overlay.put(key, wire.encode("consumer_record", record))

@@ -1,0 +1,28 @@
+"""Which torments come, and in which order: all of it from one seed.
+
+``RAILGUN_CHAOS_SEED`` chooses the seed (a new one each time, printed), ``RAILGUN_CHAOS_ROUNDS`` and
+``RAILGUN_CHAOS_CONSUMER_ROUNDS`` how many rounds there are (3).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from typing import Final
+
+SEED: Final = int(os.environ.get("RAILGUN_CHAOS_SEED") or secrets.randbelow(2**31))
+ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_ROUNDS", "3"))
+CONSUMER_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_CONSUMER_ROUNDS", "3"))
+
+
+def turn_of(number: int, kinds: int, salt: str = "") -> int:
+    """Which of so many torments a round brings: all of them in a shuffled order, then again in another."""
+    order = list(range(kinds))
+    random.Random(f"{SEED}{salt}-{number // kinds}").shuffle(order)
+    return order[number % kinds]
+
+
+def dice_of(number: int, salt: str = "") -> random.Random:
+    """What else is left to chance in a round."""
+    return random.Random(f"{SEED}{salt}+{number}")

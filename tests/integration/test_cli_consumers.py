@@ -1,0 +1,110 @@
+"""The commands on consumers against a real broker and a real worker: the walk-through, dead letters, listening."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+from typer.testing import Result
+
+import railgun
+from tests.support import checkout
+from tests.support.cell import Cell
+from tests.support.commands import Run, done, invoke
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+LETTERS = 300
+
+
+@pytest.fixture
+def run(cell: Cell) -> Run:
+    cell.ready_worker()
+
+    def on_cell(*arguments: str) -> Result:
+        return invoke(*arguments, *where(cell))
+
+    return on_cell
+
+
+def where(cell: Cell) -> list[str]:
+    return ["--server", cell.bootstrap, "--prefix", cell.prefix, "--timeout", "15"]
+
+
+def messages(rg: railgun.Railgun, stream: str) -> int:
+    return rg.stream(stream).info().state.messages
+
+
+def test_consumers_from_their_making_to_their_end(run: Run) -> None:
+    done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
+    done(
+        run(
+            "consumer",
+            "add",
+            "ORDERS",
+            "DISPATCH",
+            "--wait",
+            "500ms",
+            "--max-deliver",
+            "2",
+            "--dead-letter",
+            "DEAD",
+        )
+    )
+    done(run("pub", "ORDERS.processed", "order 5"))
+    for _ in range(2):
+        taken = done(run("consumer", "next", "ORDERS", "DISPATCH", "--no-ack"))
+        assert taken.endswith("\norder 5\n")
+    report = done(run("consumer", "info", "ORDERS", "DISPATCH"))
+    assert "            Next Message: Consumer sequence: 3 Stream sequence: 2\n" in report
+    wait_until(
+        lambda: bool(json.loads(done(run("dlq", "ls", "DEAD", "--json")))),
+        "the message has run out of deliveries",
+    )
+    assert done(run("dlq", "redrive", "DEAD")) == "Redrove 1 dead letter of stream DEAD\n"
+    assert done(run("consumer", "next", "ORDERS", "DISPATCH", "--raw")) == "order 5"
+    done(run("consumer", "add", "ORDERS", "PUSH", "--target", "out.orders", "--ack", "none"))
+    assert done(run("sub", "out.orders", "--count", "2", "--raw")) == "order 5\norder 5\n"
+    assert done(run("sub", "ORDERS.*", "--deliver", "last", "--count", "1", "--raw")) == "order 5\n"
+    assert [one["consumer"] for one in json.loads(done(run("consumer", "report", "ORDERS", "--json")))] == [
+        "DISPATCH",
+        "PUSH",
+    ]
+    done(run("consumer", "rm", "ORDERS", "PUSH", "-f"))
+    assert done(run("consumer", "ls", "ORDERS", "--names")) == "DISPATCH\n"
+
+
+def test_a_redrive_that_is_killed_and_run_again_is_exactly_once(cell: Cell, run: Run) -> None:
+    done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
+    done(run("consumer", "add", "ORDERS", "BILLING", "--dead-letter", "DEAD"))
+    with cell.connect() as rg:
+        for number in range(LETTERS):
+            rg.publish_soon("ORDERS.a", f"order {number}")
+        rg.flush()
+        consumer, left = rg.stream("ORDERS").consumer("BILLING"), LETTERS
+        while left:
+            for message in consumer.fetch(100, wait=10):
+                message.term("broken")
+                left -= 1
+        wait_until(lambda: messages(rg, "DEAD") == LETTERS, "all letters are there")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "railgun.cli.main", "dlq", "redrive", "DEAD", *where(cell)],
+            env=checkout.environment(),
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            wait_until(
+                lambda: messages(rg, "ORDERS") > LETTERS, "some letters went back", timeout=60, pause=0.001
+            )
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(30)
+        again = json.loads(done(run("dlq", "redrive", "DEAD", "--json")))
+        assert again["redriven"] > 0
+        assert (messages(rg, "ORDERS"), messages(rg, "DEAD")) == (2 * LETTERS, 0)
+        back = [message.text for message in consumer.fetch(LETTERS + 1, wait=3)]
+        assert sorted(back) == sorted(f"order {number}" for number in range(LETTERS))
