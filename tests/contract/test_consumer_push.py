@@ -356,11 +356,11 @@ def test_original_replay_is_not_for_pull(rg: Railgun, make: Make) -> None:
 
 
 @pytest.mark.rule("PSH-12")
-def test_an_ordered_consumer_sees_everything_once_in_order(rg: Railgun, make: Make) -> None:
+def test_an_ordered_consumer_outlives_its_consumer(rg: Railgun, make: Make) -> None:
     stream = make()
     put(rg, stream, 5)
     got = []
-    with stream.ordered() as ordered:
+    with stream.ordered_consumer() as ordered:
         for message in ordered:
             got.append(message.sequence)
             if message.sequence == 5:
@@ -370,8 +370,40 @@ def test_an_ordered_consumer_sees_everything_once_in_order(rg: Railgun, make: Ma
                 assert config.get("durable_name") is None
                 assert (config["ack_policy"], config["max_deliver"]) == ("none", 1)
                 assert config["idle_heartbeat"] > 0
-                stream.delete_consumer(name)  # what it may miss now is a gap
+                stream.delete_consumer(name)
                 put(rg, stream, 5)
             if message.sequence == 10:
                 break
     assert got == list(range(1, 11))
+    assert ask(rg, f"CONSUMER.NAMES.{stream.name}")["consumers"] == []
+
+
+@pytest.mark.rule("PSH-12")
+def test_an_ordered_consumer_makes_up_for_a_lost_delivery(
+    rg: Railgun, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = make()
+    listeners = rg.connection.consuming.listeners
+    arrive, lost = listeners.take, []
+
+    def lose_one(lease: Any) -> None:
+        if lease.stream == stream.name and lease.sequences == [4] and not lost:
+            lost.append(lease)
+            return
+        arrive(lease)
+
+    monkeypatch.setattr(listeners, "take", lose_one)
+    put(rg, stream, 1)
+    got, names = [], set()
+    with stream.ordered_consumer() as ordered:
+        for message in ordered:
+            got.append(message.sequence)
+            names.add(message.consumer)
+            if message.sequence == 1:
+                for _ in range(7):
+                    rg.publish(f"{stream.name}.a", b"x")
+            if message.sequence == 8:
+                break
+    assert lost
+    assert got == list(range(1, 9))
+    assert len(names) == 2  # made anew behind the third

@@ -384,6 +384,16 @@ def test_how_many_may_be_unresolved(
 
 
 @pytest.mark.rule("RDL-11")
+def test_with_ack_all_one_ack_frees_every_place_below_it(rg: Railgun) -> None:
+    stream = filled(rg, *"aaaaaaa")
+    worker = RawConsumer(rg, stream.name, ack_policy="all", max_ack_pending=4)
+    found = worker.fetch(9)
+    assert sequences(found) == [1, 2, 3, 4]
+    worker.ack(found[2])
+    assert sequences(worker.fetch(9)) == [5, 6, 7]
+
+
+@pytest.mark.rule("RDL-11")
 def test_an_ack_wakes_the_pull_that_waits_at_the_wall(rg: Railgun) -> None:
     stream = filled(rg, *"aaa")
     worker = RawConsumer(rg, stream.name, max_ack_pending=1)

@@ -103,6 +103,26 @@ def test_without_a_source_everything_is_said_again(rg: Railgun, unique: Unique) 
 
 
 @pytest.mark.rule("CFG-25")
+def test_a_pipeline_is_said_again_whole_and_in_order(rg: Railgun, unique: Unique) -> None:
+    out = unique("out")
+    other = collector(rg, unique, f"{out}.>")
+    name = unique("ORDERS")
+    rg.create_stream(name, subjects=[f"{name}.*"], republish={"src": f"{name}.*", "dest": f"{out}.$1.x"})
+    for number in range(500):
+        rg.publish_soon(f"{name}.{number % 3}", str(number))
+    rg.flush()
+    wait_until(lambda: other.info().state.messages >= 500, "all are said again")
+    reader = RawConsumer(rg, other.name, ack_policy="none")
+    found = reader.take(600)
+    assert [int(one.body) for one in found] == list(range(500))
+    assert [one.header("Nats-Sequence") for one in found] == [str(number + 1) for number in range(500)]
+    assert [one.header("Nats-Last-Sequence") for one in found] == [
+        str(max(number - 2, 0)) for number in range(500)
+    ]
+    assert [one.subject for one in found[:3]] == [f"{out}.{token}.x" for token in "012"]
+
+
+@pytest.mark.rule("CFG-25")
 def test_headers_alone_come_with_the_size_of_the_body(rg: Railgun, unique: Unique) -> None:
     out = unique("out")
     other = collector(rg, unique, out)

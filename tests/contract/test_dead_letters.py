@@ -137,6 +137,30 @@ def test_the_id_of_the_original_does_not_suppress_its_copy(rg: Railgun) -> None:
 
 
 @pytest.mark.rule("DLQ-06")
+def test_headers_that_were_orders_are_kept_and_not_obeyed_again(rg: Railgun, clock: Clock) -> None:
+    """Each is found in the copy, under its own name or under the origin's."""
+    stream, dead = filled(rg, allow_rollup_hdrs=True, allow_msg_ttl=True), filled(rg, allow_msg_ttl=True)
+    rg.publish(f"{dead.name}.old", b"must stay")
+    given = {
+        "Nats-Rollup": "sub",
+        "Nats-TTL": "3600s",
+        "Nats-Expected-Last-Sequence": "0",
+        "Nats-Expected-Stream": stream.name,
+    }
+    rg.publish(f"{stream.name}.a", b"body", headers=given)
+    worker = RawConsumer(rg, stream.name, dead_letter=dead.name, ack_wait=7200 * SECOND)
+    worker.term(*worker.take())
+    _, letter = letters(dead, 2)
+    found = {name.removeprefix(ORIGIN).removeprefix("Nats-"): value for name, value in letter.headers}
+    assert {name: found.get(name.removeprefix("Nats-")) for name in given} == {
+        name: value.encode() for name, value in given.items()
+    }
+    clock.advance(3601)
+    assert stream.info().state.messages == 0
+    assert held(dead) == [1, 2]
+
+
+@pytest.mark.rule("DLQ-06")
 @pytest.mark.parametrize("payload", [b"", b"x" * 900_000], ids=["empty", "large"])
 def test_every_body_is_kept_whole(rg: Railgun, payload: bytes) -> None:
     stream, dead = filled(rg), filled(rg)

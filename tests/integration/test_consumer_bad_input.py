@@ -227,7 +227,9 @@ def test_odd_numbers_in_a_pull(client: ConsumingClient) -> None:
     stream = stream_with_consumer(client)
     lease = client.pull(stream, "C")
     numbers = (-HUGE, -1, 0, HUGE)
-    for field, value in itertools.product(("batch", "max_bytes", "expires", "heartbeat"), numbers):
+    odd = list(itertools.product(("max_bytes", "expires", "heartbeat"), numbers))
+    odd += [("batch", value) for value in (-(2**31), -1, 0, 2**31 - 1)]
+    for field, value in odd:
         pull = Pull(client.number(), **{field: value}, no_wait=True)  # type: ignore[arg-type]
         client.tell(
             stream, ConsumerCommand(stream, lease.incarnation, "C", lease.number, client.client, 0, [], pull)
@@ -257,19 +259,22 @@ def test_acks_of_what_was_never_leased_change_nothing(client: ConsumingClient) -
     assert (again.sequences, again.deliveries, sum(again.counts)) == ([4], [1], 8)
 
 
-def test_acks_of_unknown_kind_or_with_odd_numbers(client: ConsumingClient) -> None:
+def test_acks_with_odd_numbers(client: ConsumingClient) -> None:
     stream = stream_with_consumer(client)
-    lease = client.pull(stream, "C", 2)
-    runs = [
-        AckRun("bogus", 1, 1, 1, 1),
-        AckRun("", 1, 1, 1, 1),
-        AckRun("nak", 9, 1, 9, 1, delay=-HUGE),
-        AckRun("term", 9, 1, 9, 1, reason="\0" * 1000),
-    ]
-    for run in runs:
-        command = ConsumerCommand(stream, lease.incarnation, "C", lease.number, client.client, 0, [run], None)
+    lease = client.pull(stream, "C", 4)
+
+    def tell(*runs: AckRun) -> None:
+        command = ConsumerCommand(
+            stream, lease.incarnation, "C", lease.number, client.client, 0, list(runs), None
+        )
         client.tell(stream, command)
-    assert counts(client.consumer(stream)) == (2, 0, 2, 8)
+
+    tell(AckRun("nak", 1, 1, 1, 1, delay=-HUGE), AckRun("nak", 2, 1, 2, 1, delay=2 * HUGE - 1))
+    tell(AckRun("term", 3, 1, 3, 1, reason="\0" * 100_000))
+    tell(AckRun("progress", 4, 1, HUGE, 2**31 - 1), AckRun("nak", 9, 1, 9, 1, delay=-HUGE))
+    assert counts(client.consumer(stream)) == (4, 0, 3, 6)
+    again = client.pull(stream, "C", 2)
+    assert (again.sequences, again.counts, again.deliveries) == ([1, 5], [1, 1], [2, 1])
     assert_works(client, stream)
 
 
