@@ -70,7 +70,7 @@ class OwnedStreams:
             self._keep(StreamState.load(self._overlay, state.incarnation, self._names, self._memory))
 
     def _keep(self, state: StreamState) -> None:
-        state.recent = self.recent
+        state.bodies.recent = self.recent
         (self._doomed if state.deleting else self._states)[state.name] = state
 
     def __iter__(self) -> Iterator[StreamState]:
@@ -153,7 +153,7 @@ class OwnedStreams:
         untidy = self._memory.untidy
         for state in [one for one in self._states.values() if one.incarnation in untidy]:
             if left:
-                left -= state.drop_stray_bodies(left)
+                left -= state.bodies.drop_strays(left)
         for name, state in list(self._doomed.items()):
             if not left:
                 return

@@ -33,7 +33,7 @@ class Timers:
 
     def watch(self, state: StreamState) -> None:
         """Look at the stream when its next message expires, or the next acknowledgement is overdue."""
-        for due in (state.next_expiry(), state.consumers.next_deadline()):
+        for due in (state.expiry.next(), state.consumers.next_deadline()):
             if due is not None and due < self._scheduled.get(state.name, _NEVER):
                 self._scheduled[state.name] = due
                 heapq.heappush(self._deadlines, (due, state.name))
@@ -62,7 +62,7 @@ class Timers:
 
 def _expire_messages(state: StreamState, work: Work, moment: int) -> bool:
     """Remove what age and TTL end; whether delete markers were stored."""
-    due = state.next_expiry()
+    due = state.expiry.next()
     if due is None or due > moment:
         return False
     work.stir(state)

@@ -6,9 +6,8 @@ aborted drops the whole object: the next use loads it again from the table.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from railgun.model import wire
 from railgun.model.config import StreamConfig
@@ -19,13 +18,13 @@ from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
+from railgun.semantics.at_hand import BodiesAtHand
 from railgun.semantics.blocks import NEVER, Block, Entry
-from railgun.semantics.bodies import find_body
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.deduplication import DedupWindow
+from railgun.semantics.expiry import Expiry
 from railgun.semantics.index import MessageIndex
 from railgun.semantics.memory import ShardMemory
-from railgun.semantics.recent import RecentMessages
 from railgun.semantics.subject_index import SubjectIndex
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -43,7 +42,6 @@ _RECORDED = (
     "log_end",
     "compacted",
 )
-EXPIRED_AT_ONCE = 5_000  # in one drain: no transaction grows without bound
 # Subjects remembered as captured: a stream of ever new ones must not grow without bound.
 ACCEPTED_SUBJECTS = 100_000
 
@@ -69,7 +67,6 @@ class StreamState:
         self.created = created
         self.topic = topic
         self.deleting = False
-        self.recent: RecentMessages | None = None  # of the shard; a stream can do without
         self.first_seq = config.first_seq or 0
         self.last_seq = max(self.first_seq - 1, 0)
         self.messages = 0
@@ -82,10 +79,8 @@ class StreamState:
         self._bases: list[int] = []  # blocks of the drain that runs
         self.index = MessageIndex(overlay, incarnation, self.last_seq + 1)
         self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
-        self._expiries: list[tuple[int, int]] = []  # heap of (when, sequence), of removed messages too
-        self._aged = 0  # messages below are gone or exempt from max_age
-        # Bodies of messages in this range are needed no more, and leave the table over several drains.
-        self._stray_bodies = range(0)
+        self.expiry = Expiry(self)
+        self.bodies = BodiesAtHand(overlay, incarnation, self._memory)
         self.consumers = Consumers(self)
         self._configure(config)
         self.compacted = config.max_msgs_per_subject > 0
@@ -157,8 +152,7 @@ class StreamState:
     def _derive(self) -> None:
         """Build what is not stored (subjects, timers) from the index."""
         self._by_subject = self._new_subjects()
-        self._expiries = []
-        self._aged = 0
+        self.expiry.clear()
         for block in self.index.blocks(self.first_seq) if self.messages else ():
             if block.removed is None and block.expiries is None and block.base >= self.first_seq:
                 self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
@@ -169,9 +163,8 @@ class StreamState:
                     entry = block.entry(index)
                     self._by_subject.add(entry.subject, entry.sequence)
                     if entry.ends:
-                        self._expiries.append((entry.ends, entry.sequence))
+                        self.expiry.add(entry.ends, entry.sequence)
             self._by_subject.settle()
-        heapq.heapify(self._expiries)
 
     # -- reading
 
@@ -281,20 +274,8 @@ class StreamState:
         return make(message, no_headers=no_headers)
 
     def body(self, sequence: int) -> tuple[Headers, bytes] | None:
-        """Headers and payload, if they are at hand: among the newest, kept by the stream, or beside their block."""
-        found = None if self.recent is None else self.recent.find(self.incarnation, sequence)
-        if found is not None:
-            return found
-        if self.keeps_bodies:
-            kept = self.overlay.get(keys.of(keys.BODY, self.incarnation, sequence))
-            if kept is not None:
-                body = wire.decode("message_body", kept)
-                return wire.headers_in(body["headers"]), body["payload"]
-        base = self.index.block_base(sequence)
-        if base is None:
-            return None
-        beside = self.overlay.companion(keys.of(keys.BLOCK, self.incarnation, base))
-        return None if beside is None else find_body(beside, sequence - base)
+        """Headers and payload of a message that exists, if the owner has them at hand."""
+        return self.bodies.find(sequence, self.index)
 
     # -- storing
 
@@ -332,9 +313,9 @@ class StreamState:
         self._by_subject.add(subject, sequence)
         self._count_stored(sequence, 1, size, time)
         if expiry not in (0, NEVER):
-            heapq.heappush(self._expiries, (abs(expiry), sequence))
+            self.expiry.add(abs(expiry), sequence)
         if self.keeps_bodies:
-            self._keep_body(sequence, headers, payload)
+            self.bodies.keep(sequence, headers, payload)
         return sequence
 
     def is_wanted(self, subject: str) -> bool:
@@ -365,10 +346,6 @@ class StreamState:
         self.last_seq = first + count - 1
         self.last_time = time
 
-    def _keep_body(self, sequence: int, headers: Headers, payload: bytes) -> None:
-        body = wire.encode("message_body", {"headers": wire.headers_out(headers), "payload": payload})
-        self.overlay.put(keys.of(keys.BODY, self.incarnation, sequence), body)
-
     def log_key(self, subject: str, sequence: int) -> bytes:
         """The key of the message's log record: what compaction keeps the newest of."""
         key = subject.encode("utf-8")
@@ -386,8 +363,7 @@ class StreamState:
         self.messages -= 1
         self.bytes -= entry.size
         self._by_subject.discard(entry.subject, sequence, self._newest_before)
-        if self.keeps_bodies or sequence in self._stray_bodies:
-            self.overlay.delete(keys.of(keys.BODY, self.incarnation, sequence))
+        self.bodies.drop(sequence, kept=self.keeps_bodies)
         if self.compacted:
             self._bury(entry.subject, sequence)
         if sequence == self.first_seq:
@@ -452,7 +428,7 @@ class StreamState:
             )
         self.index.hide_below(next_sequence)
         self._by_subject.clear()
-        self._expiries.clear()
+        self.expiry.clear()
         self.messages = self.bytes = 0
         self.first_seq, self.last_seq = next_sequence, next_sequence - 1
         self._find_stray_bodies()
@@ -461,61 +437,7 @@ class StreamState:
 
     def _find_stray_bodies(self) -> None:
         """Bodies below the first message are of no use; and all of them, where the stream keeps none any more."""
-        prefix = keys.all_of(keys.BODY, self.incarnation)
-        end = self.first_seq if self.keeps_bodies else self.last_seq + 1
-        lowest = next((keys.sequence_in(key) for key, _ in self.overlay.scan(prefix)), end)
-        self._stray_bodies = range(lowest, end)
-        if self._stray_bodies:
-            self._memory.untidy.add(self.incarnation)
-
-    def drop_stray_bodies(self, most: int) -> int:
-        """Remove so many at most of the bodies that nobody needs; how many it were. Untidy no more if that was all."""
-        prefix = keys.all_of(keys.BODY, self.incarnation)
-        found = self.overlay.scan(prefix, prefix + keys.number(self._stray_bodies.start))
-        doomed = list(islice(takewhile(self._is_stray, (key for key, _ in found)), most))
-        for key in doomed:
-            self.overlay.delete(key)
-        end = self._stray_bodies.stop
-        self._stray_bodies = range(end if len(doomed) < most else keys.sequence_in(doomed[-1]) + 1, end)
-        if not self._stray_bodies:
-            self._memory.untidy.discard(self.incarnation)
-        return len(doomed)
-
-    def _is_stray(self, key: bytes) -> bool:
-        return keys.sequence_in(key) in self._stray_bodies
-
-    # -- time
-
-    def next_expiry(self) -> int | None:
-        """When age or a TTL next removes something, ns; None if never."""
-        due = None
-        if self.max_age and self.messages:
-            for entry in self.index.ascending(max(self._aged, self.first_seq)):
-                if entry.expiry != NEVER:
-                    due = entry.time + self.max_age
-                    break
-                self._aged = entry.sequence + 1
-        while self._expiries and self.entry(self._expiries[0][1]) is None:
-            heapq.heappop(self._expiries)
-        if self._expiries:
-            due = self._expiries[0][0] if due is None else min(due, self._expiries[0][0])
-        return due
-
-    def expired(self, now: int) -> list[Entry]:
-        """Messages whose time is over at ``now`` (some thousands at most), by sequence; they still exist."""
-        found: dict[int, Entry] = {}
-        if self.max_age and self.messages:
-            for entry in self.index.ascending(max(self._aged, self.first_seq)):
-                if entry.time + self.max_age > now or len(found) == EXPIRED_AT_ONCE:
-                    break
-                if entry.expiry != NEVER:
-                    found[entry.sequence] = entry
-        while self._expiries and self._expiries[0][0] <= now and len(found) < EXPIRED_AT_ONCE:
-            sequence = heapq.heappop(self._expiries)[1]
-            ended = self.entry(sequence)
-            if ended is not None:
-                found[sequence] = ended
-        return [found[sequence] for sequence in sorted(found)]
+        self.bodies.find_strays(self.first_seq if self.keeps_bodies else self.last_seq + 1)
 
     # -- the end of a drain
 

@@ -68,7 +68,7 @@ def expire(state: StreamState, now: int) -> list[Marker]:
     """Remove what age and TTL end by ``now``; the markers that this leaves."""
     lifetime_of_markers = marker_lifetime(state.config)
     markers = []
-    for entry in state.expired(now):
+    for entry in state.expiry.over(now):
         if not state.remove(entry.sequence):
             continue  # a marker that was stored just now pushed it out
         if (

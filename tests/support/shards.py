@@ -279,7 +279,7 @@ class Shards:
                     "subjects": state.subjects(),
                     "num_subjects": state.num_subjects,
                     "ids": state.window.everything(),
-                    "due": state.next_expiry(),
+                    "due": state.expiry.next(),
                     "entries": list(state.iterate()),
                     "payloads": {e.sequence: self.read(state.name, e.sequence) for e in state.iterate()},
                 }

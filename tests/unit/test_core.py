@@ -198,7 +198,7 @@ def test_a_core_loaded_from_its_table_equals_the_one_that_ran(history: list[tupl
 
 def _true_deadline(core: Any) -> int | None:
     """When something expires; the running core may look earlier, never later."""
-    due = min((at for state in core._streams if (at := state.next_expiry()) is not None), default=None)
+    due = min((at for state in core._streams if (at := state.expiry.next()) is not None), default=None)
     if due is not None:
         due -= core._clock._shift
         assert core.next_deadline() <= due

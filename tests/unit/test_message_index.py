@@ -196,7 +196,7 @@ class Machine:
             assert state.entry(sequence) == model.entries.get(sequence)
             assert list(state.iterate(sequence or 1)) == [e for e in expected if e.sequence >= sequence]
         endings = [entry.ends for entry in expected if entry.ends]
-        assert state.next_expiry() == min(endings, default=None)
+        assert state.expiry.next() == min(endings, default=None)
         self._check_offsets()
 
     def _check_offsets(self) -> None:

@@ -1,0 +1,88 @@
+"""Headers and payloads that the owner of a stream has at hand: an answer that needs one of them need not send to the log.
+
+Among the newest messages of the shard, in the table where the stream keeps bodies (``allow_direct``), or beside their
+block on the owner's disk. Only kept bodies are state: they leave the table over several drains once nobody needs them.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, takewhile
+
+from railgun.model import wire
+from railgun.model.headers import Headers
+from railgun.semantics.bodies import find_body
+from railgun.semantics.index import MessageIndex
+from railgun.semantics.memory import ShardMemory
+from railgun.semantics.recent import RecentMessages
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+
+class BodiesAtHand:
+    """The bodies of one stream's messages, as far as its owner has them."""
+
+    def __init__(self, overlay: Overlay, incarnation: int, memory: ShardMemory) -> None:
+        self._overlay = overlay
+        self._incarnation = incarnation
+        self._memory = memory
+        self.recent: RecentMessages | None = None  # of the shard; a stream can do without
+        self._beside: tuple[int, bytes | None] = (
+            0,
+            None,
+        )  # the block that was looked at last: neighbours follow
+        self._stray = range(0)  # kept bodies of these messages are needed no more
+
+    def find(self, sequence: int, index: MessageIndex) -> tuple[Headers, bytes] | None:
+        """Headers and payload of a message that exists, None if only the log has them."""
+        found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
+        if found is not None:
+            return found
+        kept = self._overlay.get(self._key(sequence))
+        if kept is not None:
+            body = wire.decode("message_body", kept)
+            return wire.headers_in(body["headers"]), body["payload"]
+        base = index.block_base(sequence)
+        if base is None:
+            return None
+        if self._beside[0] != base or self._beside[1] is None:
+            key = keys.of(keys.BLOCK, self._incarnation, base)
+            self._beside = base, self._overlay.companion(key)
+        return None if self._beside[1] is None else find_body(self._beside[1], sequence - base)
+
+    # -- kept in the table
+
+    def keep(self, sequence: int, headers: Headers, payload: bytes) -> None:
+        body = wire.encode("message_body", {"headers": wire.headers_out(headers), "payload": payload})
+        self._overlay.put(self._key(sequence), body)
+
+    def drop(self, sequence: int, *, kept: bool) -> None:
+        """The message is gone. ``kept``: its stream keeps bodies."""
+        if kept or sequence in self._stray:
+            self._overlay.delete(self._key(sequence))
+
+    def find_strays(self, end: int) -> None:
+        """Kept bodies below this sequence are of no use."""
+        prefix = keys.all_of(keys.BODY, self._incarnation)
+        lowest = next((keys.sequence_in(key) for key, _ in self._overlay.scan(prefix)), end)
+        self._stray = range(lowest, end)
+        if self._stray:
+            self._memory.untidy.add(self._incarnation)
+
+    def drop_strays(self, most: int) -> int:
+        """Remove so many at most of the bodies that nobody needs; how many it were. Untidy no more if that was all."""
+        prefix = keys.all_of(keys.BODY, self._incarnation)
+        found = self._overlay.scan(prefix, prefix + keys.number(self._stray.start))
+        doomed = list(islice(takewhile(self._is_stray, (key for key, _ in found)), most))
+        for key in doomed:
+            self._overlay.delete(key)
+        end = self._stray.stop
+        self._stray = range(end if len(doomed) < most else keys.sequence_in(doomed[-1]) + 1, end)
+        if not self._stray:
+            self._memory.untidy.discard(self._incarnation)
+        return len(doomed)
+
+    def _is_stray(self, key: bytes) -> bool:
+        return keys.sequence_in(key) in self._stray
+
+    def _key(self, sequence: int) -> bytes:
+        return keys.of(keys.BODY, self._incarnation, sequence)
