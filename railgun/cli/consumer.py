@@ -23,10 +23,11 @@ from railgun.cli.flags import DURATION
 from railgun.cli.options import EXIT_WRONG, Cluster, command, print_json, sure
 from railgun.cli.report import print_changes
 from railgun.cli.units import show_duration
-from railgun.errors import ConfigError
+from railgun.errors import ApiError, ConfigError
 from railgun.model.consumers import ConsumerInfo
 
 if TYPE_CHECKING:
+    from railgun.client.consumer import Consumer as ConsumerHandle
     from railgun.client.message import Message
 
 app = typer.Typer(help="Make consumers, look at them, take messages from them.", no_args_is_help=True)
@@ -189,7 +190,7 @@ def next_(
     with cluster.connect() as rg:
         consumer = rg.stream(stream).consumer(name)
         while taken < count:
-            message = consumer.next(wait=patience.total_seconds())
+            message = _taken(consumer, patience)
             if message is None:
                 break
             taken += 1
@@ -209,6 +210,18 @@ def next_(
     if not taken:
         typer.echo(f"no message within {show_duration(patience)}", err=True)
         raise typer.Exit(EXIT_WRONG)
+
+
+def _taken(consumer: ConsumerHandle, wait: timedelta) -> Message | None:
+    try:
+        return consumer.next(wait=wait.total_seconds())
+    except ApiError as error:
+        if error.description != "Consumer is push based":
+            raise
+        target = consumer.info().config.deliver_subject
+        raise ConfigError(
+            f"consumer {consumer.stream} > {consumer.name} pushes to {target}: listen with `railgun sub {target}`"
+        ) from error
 
 
 _OUTCOMES = {"ack": "Acknowledged message", "nak": "Gave the message back", "term": "Gave the message up"}

@@ -122,6 +122,8 @@ def req(
         print_json([_reply_object(reply) for reply in replies])
     else:
         for reply in replies:
+            if reply.reply:  # a message of a consumer: where it came from, where to acknowledge it
+                typer.echo(f"--- received on {reply.subject}, reply to {reply.reply}")
             if reply.status is not None:
                 typer.echo(f"status {reply.status} {reply.description or ''}".rstrip())
             else:
@@ -141,7 +143,8 @@ def _refused(reply: Reply) -> bool:
 
 
 def _reply_object(reply: Reply) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {
         "headers": [[name, value.decode("utf-8", "replace")] for name, value in reply.headers],
         "body": reply.body.decode("utf-8", "replace"),
     }
+    return {**found, "subject": reply.subject, "reply": reply.reply} if reply.reply else found

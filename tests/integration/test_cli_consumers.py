@@ -78,6 +78,51 @@ def test_consumers_from_their_making_to_their_end(run: Run) -> None:
     assert done(run("consumer", "ls", "ORDERS", "--names")) == "DISPATCH\n"
 
 
+def started(cell: Cell, *arguments: str) -> subprocess.Popen[str]:
+    """A command in its own process, once it says that it listens."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "railgun.cli.main", *arguments, *where(cell)],
+        env=checkout.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("Listening ")
+    return process
+
+
+def test_events_and_messages_are_shown_as_they_come_until_ctrl_c(cell: Cell, run: Run) -> None:
+    done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
+    done(run("consumer", "add", "ORDERS", "D", "--sample", "100"))
+    listening = [
+        started(cell, "events", "--json"),
+        started(cell, "sub", "ORDERS.*", "--json"),
+        started(cell, "sub", "my.monitor"),
+    ]
+    try:
+        done(run("consumer", "add", "ORDERS", "--target", "my.monitor", "--ack", "none", "--ephemeral"))
+        done(run("pub", "ORDERS.a", "hello"))
+        done(run("consumer", "next", "ORDERS", "D"))
+        events, messages, monitor = ([process.stdout.readline()] for process in listening)  # type: ignore[union-attr]
+        while "consumer_ack" not in events[-1]:
+            events.append(listening[0].stdout.readline())  # type: ignore[union-attr]
+    finally:
+        for process in listening:
+            process.send_signal(signal.SIGINT)
+        ends = [(process.communicate(timeout=30)[1], process.returncode) for process in listening]
+    assert ends == [("", 130)] * 3
+    assert json.loads(messages[0])["text"] == "hello"
+    assert monitor == ["[#1] Received on [ORDERS.a]: 'hello'\n"]
+    sample = json.loads(events[-1])
+    assert (sample["stream"], sample["consumer"], sample["stream_seq"], sample["deliveries"]) == (
+        "ORDERS",
+        "D",
+        1,
+        1,
+    )
+
+
 def test_a_redrive_that_is_killed_and_run_again_is_exactly_once(cell: Cell, run: Run) -> None:
     done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
     done(run("consumer", "add", "ORDERS", "BILLING", "--dead-letter", "DEAD"))

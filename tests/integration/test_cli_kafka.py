@@ -66,6 +66,8 @@ def test_the_tour_on_kafka_shows_the_topic_too(cell: Cell, run: Run) -> None:
     assert "Bytes: 67 B\n" in shown
     assert f"topic {cell.prefix}.log.ORDERS, read with a plain consumer:" in shown
     assert "header  Railgun-Sequence: 1\n" in shown
+    assert "Next Message: Consumer sequence: 5 Stream sequence: 3\n" in shown
+    assert "[#3] Received on [ORDERS.processed]: 'order 3'\n" in shown
     assert json.loads(done(run("stream", "ls", "--json"))) == []
 
 

@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 
 from railgun.cli import units
 from railgun.cli.main import app
-from railgun.cli.tour import MARK, run_tour
-from railgun.client.facade import connect
 from tests.support.commands import Run, complete, done, invoke
 
 # ---------------------------------------------------------------- the walk-through of de-duplication
@@ -315,36 +313,6 @@ def test_doctor_in_memory(run: Run) -> None:
     assert [one["check"] for one in found["findings"]] == ["java", "broker"]
 
 
-def test_the_tour_shows_what_it_says_and_can_run_again(
-    capsys: pytest.CaptureFixture[str], server: str
-) -> None:
-    for _ in range(2):
-        run_tour(server)
-        shown = capsys.readouterr().out
-        assert "Messages: 1\n" in shown
-        assert "Bytes: 67 B\n" in shown
-        assert "That was the tour" in shown
-    with connect(server) as rg:
-        assert rg.streams() == []
-
-
-def test_the_tour_removes_what_an_interrupted_one_left(server: str) -> None:
-    with connect(server) as rg:
-        rg.create_stream("ORDERS", subjects=["ORDERS.*"], metadata=MARK, max_msgs=7)
-        run_tour(server)
-        assert rg.streams() == []
-
-
-def test_the_tour_leaves_a_users_streams_alone(capsys: pytest.CaptureFixture[str], server: str) -> None:
-    with connect(server) as rg:
-        rg.create_stream("SHOP", subjects=["ORDERS.>"])
-        rg.publish("ORDERS.new", "mine")
-        run_tour(server)
-        assert [info.config.name for info in rg.streams()] == ["SHOP"]
-        assert rg.stream("SHOP").info().state.messages == 1
-    assert "67 B" in capsys.readouterr().out
-
-
 def _commands() -> list[list[str]]:
     root = get_command(app)
     found: list[list[str]] = [[]]
@@ -365,9 +333,10 @@ def test_every_command_has_help(path: list[str]) -> None:
 def test_the_cluster_options_are_everywhere() -> None:
     wanted = {"--server", "--prefix", "--kafka", "--kafka-config", "--json"}
     root = get_command(app)
-    streams = root.commands["stream"].commands  # type: ignore[attr-defined]
-    others = [root.commands[name] for name in ("pub", "req", "doctor", "init", "tour")]  # type: ignore[attr-defined]
-    for command in [*streams.values(), *others]:
+    nouns = [root.commands[name].commands for name in ("stream", "consumer", "dlq")]  # type: ignore[attr-defined]
+    others = ("pub", "sub", "req", "events", "doctor", "init", "tour")
+    verbs = [root.commands[name] for name in others]  # type: ignore[attr-defined]
+    for command in [*(verb for noun in nouns for verb in noun.values()), *verbs]:
         options = {option for parameter in command.params for option in parameter.opts}
         assert wanted <= options, command.name
 

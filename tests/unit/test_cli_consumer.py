@@ -326,6 +326,27 @@ def test_no_message_is_exit_code_1(orders: Run) -> None:
     assert (empty.exit_code, empty.stdout, empty.stderr) == (1, "", "no message within 50ms\n")
 
 
+def test_a_push_consumer_is_listened_to(orders: Run) -> None:
+    done(orders("consumer", "add", "ORDERS", "P", "--target", "out.p"))
+    assert orders("consumer", "next", "ORDERS", "P").stderr == (
+        "error: consumer ORDERS > P pushes to out.p: listen with `railgun sub out.p`\n"
+    )
+
+
+def test_a_raw_pull_shows_where_to_acknowledge(orders: Run) -> None:
+    done(orders("consumer", "add", "ORDERS", "D"))
+    done(orders("pub", "ORDERS.a", "hello", "-H", "Trace:7"))
+    (reply,) = json.loads(done(orders("req", "CONSUMER.MSG.NEXT.ORDERS.D", "--json")))
+    assert (reply["body"], reply["subject"], reply["headers"]) == ("hello", "ORDERS.a", [["Trace", "7"]])
+    assert reply["reply"].startswith("$JS.ACK.ORDERS.D.1.1.1.")
+    empty = orders("req", "CONSUMER.MSG.NEXT.ORDERS.D", '{"no_wait": true}')
+    assert (empty.exit_code, empty.stdout) == (1, "status 404 No Messages\n")
+    assert done(orders("req", reply["reply"], "--stdin", text="-NAK")) == "\n"
+    again = done(orders("req", "CONSUMER.MSG.NEXT.ORDERS.D")).splitlines()
+    assert again[0].startswith("--- received on ORDERS.a, reply to $JS.ACK.ORDERS.D.2.1.2.")
+    assert again[1:] == ["hello"]
+
+
 @pytest.mark.rule("RET-01", "RET-05")
 def test_a_work_queue(run: Run) -> None:
     done(run("stream", "add", "JOBS", "--subjects", "jobs.*", "--retention", "workqueue"))

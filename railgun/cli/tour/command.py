@@ -30,6 +30,7 @@ AFTER_IT = (
     consumers.work_queue,
     consumers.exactly_once,
     positions.start_positions,
+    positions.monitor,
     positions.replay,
 )
 

@@ -6,15 +6,20 @@ floor behind when the last message is acknowledged, although nothing is pending;
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from railgun.cli.consumer_report import state_lines
+from railgun.cli.events import describe
 from railgun.cli.tour.walk import MARK, SLACK, TourFailed, Walk
 from railgun.cli.units import show_duration
 from railgun.errors import ApiError
 
 if TYPE_CHECKING:
+    from railgun.client.advisories import Advisories
     from railgun.client.consumer import Consumer
     from railgun.client.message import Message
 
@@ -97,15 +102,25 @@ def exactly_once(walk: Walk) -> None:
     walk.title("Exactly once: an id for the publisher, a confirmed acknowledgement for the consumer")
     wait = walk.scaled(ACK_WAIT, SHORT_ACK_WAIT / 2)
     subject = f"{walk.stream}.paid"
-    walk.say(f"railgun consumer add {walk.stream} BILLING --filter {subject} --wait {show_duration(wait)}")
-    billing = walk.rg.stream(walk.stream).create_consumer("BILLING", filter_subject=subject, ack_wait=wait)
-    for _ in range(3):
+    walk.say(
+        f"railgun consumer add {walk.stream} BILLING --filter {subject} --wait {show_duration(wait)} --sample 100"
+    )
+    billing = walk.rg.stream(walk.stream).create_consumer(
+        "BILLING", filter_subject=subject, ack_wait=wait, sample_freq="100"
+    )
+    for number in range(1, 4):
         walk.say(f"railgun pub {subject} 'order 6' --id order-6")
         ack = walk.rg.publish(subject, "order 6", msg_id="order-6")
+        walk.expect(ack.duplicate == (number > 1), "an id is stored once")
         walk.shown(f"{'duplicate of' if ack.duplicate else 'stored as'} {ack.stream}#{ack.sequence}")
     (message,) = _taken(billing, 1)
-    message.ack_sync()
-    walk.shown(f"received {message.text!r}; the acknowledgement is confirmed")
+    with walk.rg.advisories() as told, patience(told):
+        message.ack_sync()
+        walk.shown(f"received {message.text!r}; the acknowledgement is confirmed")
+        walk.say("railgun events --kind consumer_ack")
+        sample = next((one.json() for one in told if one.type.endswith(".consumer_ack")), {})
+    walk.expect(sample.get("stream_seq") == message.sequence, "the acknowledgement is reported as an event")
+    walk.shown(describe(sample))
     walk.shown(f"… nothing comes again when the ack wait of {show_duration(wait)} is over")
     again = billing.fetch(1, wait=wait.total_seconds() + 0.1)
     info = billing.info()
@@ -114,6 +129,17 @@ def exactly_once(walk: Walk) -> None:
         "a message whose acknowledgement was confirmed does not come again",
     )
     walk.shown("one publish stored, one delivery, nothing pending")
+
+
+@contextmanager
+def patience(told: Advisories) -> Iterator[None]:
+    """An event that does not come ends the wait for it."""
+    timer = threading.Timer(SLACK, told.close)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 # -- the pieces of the walk-through
