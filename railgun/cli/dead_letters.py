@@ -22,6 +22,7 @@ from railgun.errors import (
     NoWorker,
     RailgunError,
     RequestTimeout,
+    StreamNotFound,
 )
 from railgun.model import headers as h
 from railgun.model import subjects
@@ -121,6 +122,7 @@ class DeadLetters:
         self._rg = rg
         self._stream = rg.stream(stream)
         self._info: StreamInfo = self._stream.info(deleted=True)
+        self._silent: dict[str, bool] = {}  # streams, and whether they answer no publisher
 
     @property
     def messages(self) -> int:
@@ -174,6 +176,11 @@ class DeadLetters:
     def _publish(self, window: list[DeadLetter], outcome: Outcome) -> list[int]:
         sent: list[tuple[int, Callable[[], PubAck]]] = []
         for letter in window:
+            if self._unconfirmed(letter.stream):
+                outcome.failed[letter.sequence] = (
+                    f"stream {letter.stream} answers no publisher (no_ack): nobody would know whether it went back"
+                )
+                continue
             try:
                 future = self._rg.publish_soon(
                     letter.message.subject,
@@ -195,6 +202,16 @@ class DeadLetters:
                 stored.append(sequence)
                 outcome.before += ack.duplicate
         return stored
+
+    def _unconfirmed(self, stream: str) -> bool:
+        if stream not in self._silent:
+            try:
+                self._silent[stream] = self._rg.stream(stream).info().config.no_ack
+            except StreamNotFound:
+                self._silent[stream] = (
+                    False  # another may capture the subject by now; if none does, that is said
+                )
+        return self._silent[stream]
 
     def _failed(self, sequence: int, error: RailgunError, outcome: Outcome) -> None:
         if isinstance(

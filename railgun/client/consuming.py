@@ -73,6 +73,11 @@ class Consuming:
         self._closed: RailgunError | None = None
         self._thread: threading.Thread | None = None
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be said any more."""
+        return self._closed is not None
+
     # -- addresses
 
     def address(self, stream: str, consumer: str) -> Address:

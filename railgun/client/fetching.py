@@ -80,7 +80,7 @@ class WaitingPull(Settlement[list[Any]]):
 
     def _look(self) -> None:
         with self.lock:
-            if not self._over or not all(part.done for part in self.parts):
+            if not self._over or not all(isinstance(part, Lease) or part.done for part in self.parts):
                 return
         self._settle(None)
 
@@ -99,16 +99,12 @@ class WaitingPull(Settlement[list[Any]]):
 
     def failed(self, error: RailgunError) -> None:
         """Nothing more will come: the caller gets what is there, or this error."""
-        self._hub.book.forget(self.ticket)
-        self._give_up()
+        self.give_up()
         self._settle(error)
 
     def give_up(self) -> None:
         """The caller does not wait any longer."""
         self._hub.book.cancel(self.ticket)
-        self._give_up()
-
-    def _give_up(self) -> None:
         back: list[tuple[AckBox, list[AckRun]]] = []
         with self.lock:
             self._over = True

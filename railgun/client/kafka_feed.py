@@ -216,7 +216,7 @@ class KafkaFeed:
         now = time.monotonic()
         since = self._trouble_since.setdefault(track.topic, now)
         if now - since >= _GONE:
-            track.end_reached(1 << 62)
+            track.gone()
             del self._trouble_since[track.topic]
         self._consumer.incremental_unassign([TopicPartition(track.topic, 0)])  # asked for anew
         track.assigned = False

@@ -91,7 +91,7 @@ class LeaseBook:
 
     def cancel(self, ticket: Ticket) -> None:
         """Give the pull up, and tell the shard."""
-        if self.forget(ticket):
+        if self.forget(ticket) and not self._hub.closed:
             self._hub.tell_later(ticket.address, cancelled=[ticket.id])
 
     def waiting(self) -> list[Ticket]:

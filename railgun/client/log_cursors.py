@@ -136,10 +136,10 @@ class Cursor:
             self.offset = max(self.offset, (records[at - 1].offset() or 0) + 1)
         return at
 
-    def skip(self, below: int) -> None:
-        """The log ends at this offset: what should be below it is gone."""
+    def skip(self, start: int, end: int) -> None:
+        """Everything from ``start`` to the end of the log was read: what should be there is gone."""
         lease = self.parcel.lease
-        while not self.done and self.offset < below:
+        while not self.done and start <= self.offset <= end:
             gone = lease.sequences[self._at] + lease.counts[self._at] - self.wanted
             self.left -= gone
             self._passed += gone
@@ -171,6 +171,7 @@ class Track:
         self.ended = -1  # the offset of the end, while the reader is there
         self.position = 0  # of the reader: the next record that it brings
         self._held: list[Record] = []  # read, and not wanted yet
+        self._from = 0  # the lowest offset that can be had without a jump
         self._passed = (
             0,
             0,
@@ -188,14 +189,9 @@ class Track:
         """Somebody wants records of this log."""
         incarnation, sequence = self._passed
         if incarnation == cursor.incarnation and sequence < cursor.wanted:
-            cursor.offset = max(cursor.offset, self._beginning)  # the log is in the order of sequences
+            cursor.offset = max(cursor.offset, self._from)  # the log is in the order of sequences
         self.cursors.append(cursor)
         self.take(())
-
-    @property
-    def _beginning(self) -> int:
-        """The lowest offset that can be had without a jump."""
-        return (self._held[0].offset() or 0) if self._held else self.position
 
     def jump(self) -> int | None:
         """Where the reader must go on for the one that waits longest; None if it is on its way there."""
@@ -204,13 +200,16 @@ class Track:
         offset = self.cursors[0].offset
         if not self.position <= offset <= self.position + NEAR:
             return offset
-        return None if self.assigned else self.position
+        if self.assigned:
+            return None
+        return min(cursor.offset for cursor in self.cursors if cursor.offset >= self.position)
 
     def jumped(self, offset: int) -> None:
         """The reader goes on at this offset."""
-        if offset != self.position:
+        if offset != self.position or self._held:
             self._held, self._passed = [], (0, 0)
-        self.position, self.ended = offset, -1
+        self._from = self.position = offset
+        self.ended = -1
 
     def take(self, records: Sequence[Record]) -> None:
         """Records of the log, in order: give them to those who wait, and keep what is behind."""
@@ -218,15 +217,17 @@ class Track:
             self.position = (records[-1].offset() or 0) + 1
             self.ended = -1
             self._held += records
-        start, used = self._beginning, 0
+        used = 0
         for cursor in self.cursors:
-            if cursor.offset < start:
+            if cursor.offset < self._from:
                 continue  # its records are behind the reader: it waits for a jump
             used = max(used, cursor.read(self._held, 0))
             cursor.hand_over()
         self.drop_done()
         if used:
-            self._passed = identity(self._held[used - 1])
+            last = self._held[used - 1]
+            self._passed = identity(last)
+            self._from = (last.offset() or 0) + 1
             del self._held[:used]
 
     def drop_done(self) -> None:
@@ -234,12 +235,17 @@ class Track:
         if any(cursor.done or cursor.parcel.done for cursor in self.cursors):
             self.cursors = deque(one for one in self.cursors if not (one.done or one.parcel.done))
 
-    def end_reached(self, offset: int) -> None:
-        """The log really ends here: what should be below is gone."""
+    def end_reached(self, end: int) -> None:
+        """The log really ends here: those who waited for something before it wait in vain."""
         for cursor in self.cursors:
-            cursor.skip(offset)
+            cursor.skip(self._from, end)
             cursor.hand_over()
         self.drop_done()
+
+    def gone(self) -> None:
+        """There is no such log any more."""
+        self._from = 0
+        self.end_reached(1 << 62)
 
     def fail(self, error: RailgunError) -> None:
         """Nothing of this log can be read."""

@@ -146,7 +146,11 @@ class Delivery:
         box: AckBox = self._box  # type: ignore[assignment] # what has no box is resolved from the beginning
         box.entries.append(self)
         if not box.queued:
-            box.hub.wake(box)
+            try:
+                box.hub.wake(box)
+            except RailgunError:
+                self._resolved = False
+                raise
 
     def _nak(self, delay: Delay) -> None:
         nanos = 0 if delay is None else to_nanos(delay)
@@ -165,8 +169,8 @@ class Delivery:
     def _resolve(self, run: AckRun) -> None:
         if self._resolved or self._box is None:
             raise self._refusal()
-        self._resolved = True
         self._box.add(run)
+        self._resolved = True
 
     def _run(self, kind: str, delay: int = 0, reason: str = "") -> AckRun:
         return AckRun(kind, self.sequence, 1, self.consumer_sequence, self.deliveries, delay, reason)

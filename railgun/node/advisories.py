@@ -7,6 +7,7 @@ subjects stores them too (ADV-01): those copies are sent to its owner in the sam
 from __future__ import annotations
 
 import json
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +16,7 @@ from railgun.node.captures import Captures
 from railgun.node.drain import Advisory
 from railgun.node.work import Work
 from railgun.semantics.consumers.events import Event
+from railgun.semantics.consumers.journal import Journal
 
 _ADVISORY = "io.nats.jetstream.advisory.v1."
 _OF_CONSUMERS = "$JS.EVENT.ADVISORY.CONSUMER."
@@ -40,9 +42,10 @@ _STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"
 class Advisories:
     """Makes the advisories of one shard."""
 
-    def __init__(self, partition: int, captures: Captures) -> None:
+    def __init__(self, partition: int, captures: Captures, journal: Journal) -> None:
         self._partition = partition
         self._captures = captures
+        self._journal = journal
         self._told = 0  # by this owner
 
     def of_stream(self, stream: str, action: str, work: Work, time: int) -> None:
@@ -62,6 +65,7 @@ class Advisories:
         self._tell(f"{subject}.{stream}.{event.consumer}", kind, fields, work, time)
 
     def _tell(self, subject: str, kind: str, fields: dict[str, Any], work: Work, time: int) -> None:
+        self._journal.on_undo(partial(setattr, self, "_told", self._told))
         self._told += 1
         seed = f"{self._partition}/{self._told}/{time}/{subject}"
         identity = blake2b(seed.encode("utf-8"), digest_size=11).hexdigest()

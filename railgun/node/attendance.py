@@ -6,11 +6,12 @@ it outlives the reload of a stream and never passes to a successor of the same n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import to_nanos
+from railgun.model.subjects import Filter
 from railgun.node.deadlines import Deadlines
 from railgun.node.ownership import OwnedStreams
 from railgun.semantics.consumers.journal import Journal
@@ -25,9 +26,6 @@ class ConsumerKey(NamedTuple):
     stream: str
     incarnation: int
     number: int
-
-
-_NO_ONE: dict[ConsumerKey, None] = {}
 
 
 def key_of(stream: StreamState, consumer: ConsumerState) -> ConsumerKey:
@@ -58,7 +56,12 @@ class Attendance:
         self._journal = journal
         self._lines: dict[ConsumerKey, WaitingPulls] = {}
         self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
-        self._hungry: dict[int, dict[ConsumerKey, None]] = {}  # by incarnation: somebody wants messages
+        self._hungry: dict[
+            ConsumerKey, str
+        ] = {}  # somebody wants its messages: the one subject it wants, or ""
+        self._wanting: dict[
+            tuple[int, str], dict[ConsumerKey, None]
+        ] = {}  # those, by incarnation and subject
         self._unfinished: dict[ConsumerKey, None] = {}
         self.alarms: Deadlines[Alarm] = Deadlines(journal)
 
@@ -72,8 +75,8 @@ class Attendance:
         line = self._lines.get(key)
         return 0 if line is None else len(line)
 
-    def join(self, key: ConsumerKey, pull: Waiting) -> None:
-        """The pull waits, at the end of the line."""
+    def join(self, key: ConsumerKey, pull: Waiting, wanted: Filter) -> None:
+        """The pull waits for messages on the wanted subjects, at the end of the line."""
         line = self._lines.get(key)
         if line is None:
             line = WaitingPulls(self._journal)
@@ -81,7 +84,7 @@ class Attendance:
         line.join(pull)
         self.alarms.set(Alarm("pull", key, pull.key), pull.due)
         self._journal.add_to(self._of_client, pull.client, (key, pull.key))
-        self.feed(key)
+        self.feed(key, wanted)
 
     def change(self, key: ConsumerKey, pull: Waiting) -> None:
         """The pull has got something, or was told something: it waits on, at its place."""
@@ -119,21 +122,35 @@ class Attendance:
 
     # -- hunger
 
-    def feed(self, key: ConsumerKey) -> None:
-        """Somebody wants this consumer's messages."""
-        self._journal.add_to(self._hungry, key.incarnation, key)
+    def feed(self, key: ConsumerKey, wanted: Filter) -> None:
+        """Somebody wants this consumer's messages, which are those on the wanted subjects."""
+        subject = wanted.literal or ""
+        if self._hungry.get(key) != subject:
+            self.starve(key)
+            self._journal.put(self._hungry, key, subject)
+            self._journal.add_to(self._wanting, (key.incarnation, subject), key)
 
     def starve(self, key: ConsumerKey) -> None:
         """Nobody does any more."""
-        self._journal.take_from(self._hungry, key.incarnation, key)
+        subject = self._journal.drop(self._hungry, key)
+        if subject is not None:
+            self._journal.take_from(self._wanting, (key.incarnation, subject), key)
         self._journal.drop(self._unfinished, key)
 
     def is_hungry(self, key: ConsumerKey) -> bool:
-        return key in self._hungry.get(key.incarnation, _NO_ONE)
+        return key in self._hungry
 
-    def hungry(self, incarnation: int) -> Iterator[ConsumerKey]:
-        """Consumers of the stream whose messages somebody wants."""
-        return iter(self._hungry.get(incarnation, _NO_ONE))
+    def hungry_for(self, incarnation: int, subjects: Iterable[str]) -> Iterator[ConsumerKey]:
+        """Consumers of the stream, with somebody who waits, that may want messages on these subjects."""
+        for subject in ("", *subjects):
+            yield from self._wanting.get((incarnation, subject), ())
+
+    def hungry(self, stream: StreamState) -> list[ConsumerKey]:
+        """All consumers of the stream whose messages somebody wants."""
+        if not self._hungry:
+            return []
+        keys = (key_of(stream, consumer) for consumer in stream.consumers)
+        return [key for key in keys if key in self._hungry]
 
     # -- what one drain could not finish
 

@@ -47,6 +47,7 @@ class Audience:
             self._journal.put(self._heard, client, now)
         self._heard[client] = now
         if not self._look_at:
+            self._journal.on_undo(partial(setattr, self, "_look_at", 0))
             self._look_at = now + PERIOD
 
     def forget(self, client: str) -> None:

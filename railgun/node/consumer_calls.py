@@ -139,6 +139,8 @@ class ConsumerCalls:
         key, before = key_of(stream, consumer), consumer.config.deliver_subject
         stream.consumers.update(consumer, decided, time)
         work.stir(stream)
+        if self._attendance.is_hungry(key):
+            self._attendance.feed(key, consumer.terms.filter)
         if before != decided.deliver_subject:
             self._listening.removed(key, before)
             self._listening.added(key, decided, work, time)

@@ -41,9 +41,9 @@ class ConsumerRoom:
     ) -> None:
         self._streams = streams
         self._captures = captures
-        self._advisories = Advisories(partition, captures)
         self._dead_letters = DeadLetters(partition, partitions, streams, limits, read_log)
         self._journal = Journal()
+        self._advisories = Advisories(partition, captures, self._journal)
         self._attendance = Attendance(self._journal)
         self._audience = Audience(self._journal)
         self._listening = Listening(streams, self._attendance, self._audience, self._journal)
@@ -147,7 +147,7 @@ class ConsumerRoom:
         self._delivering.run(work, moment)
         for name in self._tell_all(work, moment):  # dead letters that came too late for this drain
             stream = self._streams.get(name)
-            for key in [] if stream is None else list(self._attendance.hungry(stream.incarnation)):
+            for key in [] if stream is None else self._attendance.hungry(stream):
                 self._attendance.postpone(key)
         self._republishing.run(work)
         self._captures.finish()

@@ -150,7 +150,7 @@ class Consuming:
                     self.tell(stream, consumer, waiting, pulls.EXCEEDED_MAX_WAITING, work)
                 return
         self._audience.know(client, now)
-        self._attendance.join(key, waiting)
+        self._attendance.join(key, waiting, consumer.terms.filter)
         self._attendance.used(key, consumer.config, time)
         work.ready[key] = None
 

@@ -187,7 +187,7 @@ class ShardCore:
         self._captures.load()
         if self.partition == REGISTRAR:
             self._registrar.load()
-        for name in self._work.touched:
+        for name in self._work.looked_at.union(self._work.touched):
             self._streams.reload(name)
             state = self._streams.get(name)
             if state is not None:

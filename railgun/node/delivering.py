@@ -6,6 +6,8 @@ went, those that were told something, those that the last drain did not finish. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from railgun.model.wire import Lease
 from railgun.node.attendance import Attendance, ConsumerKey, living
 from railgun.node.consuming import Consuming
@@ -36,16 +38,22 @@ class Delivering:
     def run(self, work: Work, moment: int) -> None:
         """Serve everybody who may get something, in turn from drain to drain."""
         looked_at = dict(self._attendance.unfinished) | work.ready
-        for name in sorted(work.stirred):
+        for name in sorted(work.stirred | work.grown):
             state = self._streams.get(name)
             if state is not None:
-                looked_at |= dict.fromkeys(self._attendance.hungry(state.incarnation))
+                looked_at |= dict.fromkeys(self._concerned(state, work))
         left = OF_ALL
         for key in looked_at:
             if left > 0:
                 left -= self.serve(key, work, moment)
             else:
                 self._attendance.postpone(key)
+
+    def _concerned(self, state: StreamState, work: Work) -> Iterable[ConsumerKey]:
+        """Consumers that may have got work: where messages were only added, those that may want these."""
+        if state.name in work.stirred:
+            return self._attendance.hungry(state)
+        return self._attendance.hungry_for(state.incarnation, set(work.log_of(state).subjects))
 
     def serve(self, key: ConsumerKey, work: Work, moment: int) -> int:
         """Give one consumer's messages to those who want them; how many."""
@@ -97,7 +105,7 @@ class Delivering:
             elif taken.count and asked < pull.left:
                 self._attendance.change(key, after)  # cut short by our own bound: it is still its turn
             elif taken.count:
-                self._attendance.join(key, after)
+                self._attendance.join(key, after, consumer.terms.filter)
             if taken.stopped == "empty":
                 self._end_impatient(key, line, stream, consumer, work)
             if taken.stopped in ("empty", "wall"):

@@ -6,7 +6,7 @@ A member of its deliver group counts, or anybody where it has none. How fast an 
 from __future__ import annotations
 
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.subjects import has_wildcard, matches
+from railgun.model.subjects import Filter, has_wildcard, matches
 from railgun.node.attendance import Alarm, Attendance, ConsumerKey, key_of, living
 from railgun.node.audience import Audience, Listener
 from railgun.node.ownership import OwnedStreams
@@ -96,7 +96,7 @@ class Listening:
         if self.listeners(config):
             if key not in self._paces:
                 self.keep(key, push.started(config, moment))
-                self._attendance.feed(key)
+                self._attendance.feed(key, Filter(config.filters))
             work.ready[key] = None
         elif key in self._paces:
             self._pause(key)

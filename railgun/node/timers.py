@@ -76,6 +76,7 @@ def _expire_waits(state: StreamState, work: Work, moment: int) -> None:
     """Find what is to be delivered again (RDL-01)."""
     due = state.consumers.next_deadline()
     if due is not None and due <= moment:
+        work.looked_at.add(state.name)
         for consumer in state.consumers.expire(moment):
             work.ready[key_of(state, consumer)] = None
         if state.consumers.changed:

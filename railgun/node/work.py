@@ -15,11 +15,13 @@ class Work:
     def __init__(self) -> None:
         self.drain = Drain()
         self.touched: dict[str, StreamState] = {}  # by name
+        self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
         self.logs: dict[str, Stored] = {}  # by stream
         self.bases: dict[str, list[int]] = {}  # by topic: the blocks that the drain added
         self.structural = False  # a stream was created, changed, deleted or swept
         self.in_flight = 0  # messages taken so far (PUB-20)
-        self.stirred: set[str] = set()  # streams whose messages came or went: any consumer may have got work
+        self.grown: set[str] = set()  # streams that got messages, and lost none
+        self.stirred: set[str] = set()  # streams that changed otherwise: any consumer may have got work
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves
         self.last_before: dict[
             str, dict[str, int]
@@ -30,7 +32,7 @@ class Work:
         self.touched[state.name] = state
 
     def stir(self, state: StreamState) -> None:
-        """The stream changes, and what it holds: whoever waits for its messages is looked at."""
+        """The stream changes, and what it holds: whoever waits for any of its messages is looked at."""
         self.touched[state.name] = state
         self.stirred.add(state.name)
 

@@ -408,6 +408,24 @@ def test_a_terminated_message_is_needed_no_more_and_a_refused_one_is(rg: Railgun
     assert held(stream) == [1]
 
 
+@pytest.mark.rule("RET-11", "RET-13")
+def test_what_one_consumer_gave_up_stays_when_the_others_ack_it(rg: Railgun) -> None:
+    stream = filled(rg, retention="interest")
+    gives_up = RawConsumer(rg, stream.name, "GIVES_UP", max_deliver=1)
+    works = RawConsumer(rg, stream.name, "WORKS")
+    publish(rg, stream, "a", "a", "a")
+    first, second, third = gives_up.take(3)
+    gives_up.nak(first, second)
+    gives_up.ack(third)
+    assert gives_up.numbers().ack_pending == 0
+    works.ack(*works.take(3))
+    assert held(stream) == [1, 2]  # never acked by GIVES_UP
+    gives_up.ack(first)  # late, and still an ack
+    assert held(stream) == [2]
+    gives_up.delete()
+    assert held(stream) == []
+
+
 @pytest.mark.rule("RET-14")
 def test_with_ack_none_delivered_is_done(rg: Railgun) -> None:
     stream = filled(rg, retention="interest")
@@ -601,6 +619,17 @@ def test_the_change_to_interest_keeps_what_was_delivered_and_not_acked(rg: Railg
     assert sequences(again) == [1, 3]
     worker.ack(*again)
     assert held(stream) == []
+
+
+@pytest.mark.rule("UPD-05", "RET-11")
+def test_the_change_to_interest_keeps_what_was_given_up(rg: Railgun) -> None:
+    stream = filled(rg, *"aa")
+    worker = RawConsumer(rg, stream.name, max_deliver=1)
+    first, second = worker.take(2)
+    worker.nak(first)
+    worker.ack(second)
+    rg.update_stream(stream.name, retention="interest")
+    assert held(stream) == [1]
 
 
 # ------------------------------------------------------------ limits above both

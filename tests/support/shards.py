@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from railgun.model import headers as h
 from railgun.model.cluster import ClusterLimits
+from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Lease, Presence, PublishPack
+from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Lease, Located, Presence, PublishPack
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input, LogAppend, Rejected, Replies
 from railgun.state.table import MemoryTable
@@ -84,10 +86,24 @@ class Shards:
 
     def _load(self, number: int) -> ShardCore:
         core = ShardCore(
-            number, self.partitions, NAMES, self._limits, self.tables[number], test_clock=self._test_clock
+            number,
+            self.partitions,
+            NAMES,
+            self._limits,
+            self.tables[number],
+            test_clock=self._test_clock,
+            read_log=self._read_log,
         )
         core.load()
         return core
+
+    def _read_log(self, places: Sequence[Located]) -> list[StoredMessage | None]:
+        """As a shard reads logs; headers and times are not kept here."""
+        found: list[StoredMessage | None] = []
+        for place in places:
+            payload = self.logs[place.topic].payload_of(place.sequence, place.offset)
+            found.append(None if payload is None else StoredMessage("read", place.sequence, payload, [], 0))
+        return found
 
     # -- sending
 

@@ -166,6 +166,16 @@ def test_a_letter_that_cannot_go_back_stays(letters: Run) -> None:
     assert messages(letters, "DEAD") == 2
 
 
+def test_a_stream_that_answers_no_publisher_gets_nothing_back(letters: Run) -> None:
+    done(letters("stream", "edit", "ORDERS", "--no-ack"))
+    result = letters("dlq", "redrive", "DEAD", "1")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: letter 1 stays: stream ORDERS answers no publisher (no_ack): nobody would know whether it went back\n"
+    )
+    assert (messages(letters, "ORDERS"), messages(letters, "DEAD")) == (3, 3)
+
+
 def test_letters_are_dropped(letters: Run) -> None:
     refused = letters("dlq", "drop", "DEAD", "1")
     assert (refused.exit_code, refused.stderr) == (

@@ -1,0 +1,187 @@
+"""Consumers at a shard: what is only in memory survives aborted drains, and is bounded by what a drain changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railgun.model.wire import AckRun, Lease, Pull
+from tests.support.shards import MILLI, Shards
+
+SECOND = 1_000 * MILLI
+CONSUMERS = ("one", "two", "loud")
+CLIENTS = ("ann", "bob")
+
+configs = st.sampled_from(
+    [
+        {"ack_policy": "explicit"},
+        {"ack_policy": "explicit", "max_ack_pending": 2, "ack_wait": 2 * SECOND},
+        {"ack_policy": "explicit", "max_deliver": 2, "ack_wait": SECOND, "dead_letter": "B"},
+        {"ack_policy": "explicit", "max_ack_pending_per_subject": 1, "sample_freq": "100"},
+        {"ack_policy": "all", "inactive_threshold": 5 * SECOND},
+        {"ack_policy": "none", "filter_subject": "A.x"},
+        {"ack_policy": "explicit", "max_waiting": 1, "backoff": [SECOND, 3 * SECOND]},
+        {
+            "deliver_subject": "d.one",
+            "ack_policy": "explicit",
+            "idle_heartbeat": SECOND,
+            "flow_control": True,
+        },
+        {"deliver_subject": "d.two", "deliver_group": "g", "ack_policy": "none", "rate_limit_bps": 800},
+        {"deliver_subject": "d.two", "replay_policy": "original"},
+    ]
+)
+three = st.lists(configs, min_size=3, max_size=3)
+pulls = st.builds(
+    Pull,
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.sampled_from([0, 0, 0, 60, 150]),
+    st.sampled_from([0, SECOND, 4 * SECOND]),
+    st.booleans(),
+    st.sampled_from([0, 0, 400 * MILLI]),
+)
+acks = st.lists(
+    st.builds(
+        AckRun,
+        st.sampled_from(["ack", "ack", "nak", "nak", "progress", "term", "back"]),
+        st.integers(-1, 5),
+        st.integers(0, 3),
+        st.integers(0, 15),
+        st.integers(0, 3),
+        st.sampled_from([0, 0, SECOND, -5, 2**62]),
+    ),
+    max_size=3,
+)
+listens = st.lists(
+    st.tuples(st.sampled_from(["d.one", "d.two", "d.*", "rep.x"]), st.sampled_from(["", "g"])), max_size=2
+)
+streams = st.sampled_from("AAAB")
+names, clients = st.sampled_from(CONSUMERS), st.sampled_from(CLIENTS)
+commands = st.one_of(
+    st.tuples(st.just("publish"), streams, st.lists(st.sampled_from("xyz"), min_size=1, max_size=4)),
+    st.tuples(st.just("publish"), streams, st.lists(st.sampled_from("xyz"), min_size=1, max_size=4)),
+    st.tuples(st.just("create"), streams, names, configs),
+    st.tuples(st.just("command"), streams, names, clients, acks, st.none() | pulls),
+    st.tuples(st.just("command"), streams, names, clients, acks, st.none() | pulls),
+    st.tuples(st.just("command"), streams, names, clients, acks, pulls),
+    st.tuples(st.just("presence"), clients, listens, st.sampled_from([False, False, True])),
+    st.tuples(st.just("call"), st.sampled_from(["CONSUMER.DELETE", "CONSUMER.INFO"]), streams, names),
+    st.tuples(st.just("purge"), streams),
+    st.tuples(st.just("remove"), streams, st.integers(1, 12)),
+    st.tuples(st.just("garbage"), st.sampled_from(["consume", "presence"]), st.binary(max_size=30)),
+    st.tuples(st.just("later"), st.sampled_from([1, 500, 1_100, 2_500, 7_000])),
+)
+
+
+def two_streams(consumers: list[dict[str, Any]], **fields: Any) -> Shards:
+    """A, with these consumers, and B, on the two shards of a cluster; A republishes."""
+    shards = Shards()
+    republish = {"src": "A.*", "dest": "rep.x"}
+    shards.request("STREAM.CREATE.A", {"name": "A", "subjects": ["A.*"], "republish": republish, **fields})
+    shards.request(
+        "STREAM.CREATE.B", {"name": "B", "subjects": ["B.*", "$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED.>"]}
+    )
+    shards.settle()
+    for name, config in zip(CONSUMERS, consumers, strict=True):
+        send(shards, "create", "A", name, config)
+    shards.settle()
+    return shards
+
+
+def send(shards: Shards, name: str, *given: Any) -> None:
+    if name == "later":
+        shards.now += given[0] * MILLI
+    elif name == "publish":
+        shards.publish(given[0], [f"{given[0]}.{token}" for token in given[1]])
+    elif name == "create":
+        stream, consumer, config = given
+        body = {"stream_name": stream, "config": {"durable_name": consumer, **config}}
+        shards.request(f"CONSUMER.CREATE.{stream}.{consumer}", body, stream=stream)
+    elif name == "command":
+        stream, consumer, client, runs, pull = given
+        shards.command(stream, consumer, client=client, acks=runs, pull=pull)
+    elif name == "presence":
+        shards.presence(given[0], *given[1], leaving=given[2])
+    elif name == "call":
+        shards.request(f"{given[0]}.{given[1]}.{given[2]}", stream=given[1])
+    elif name == "purge":
+        shards.request(f"STREAM.PURGE.{given[0]}")
+    elif name == "remove":
+        shards.request(f"STREAM.MSG.DELETE.{given[0]}", {"seq": given[1]})
+    else:
+        shards.record(0, given[1], given[0])
+
+
+def told(shards: Shards) -> dict[str, list[Lease]]:
+    """What clients were given, without the places in the log, which differ with what was aborted between."""
+    return {
+        client: [
+            lease._replace(offsets=[], subjects=[], headers=[], payloads=[], times=[]) for lease in leases
+        ]
+        for client, leases in shards.leases.items()
+        if leases
+    }
+
+
+def infos(shards: Shards) -> list[Any]:
+    asked = [
+        shards.request(f"CONSUMER.INFO.{stream}.{name}", stream=stream)
+        for stream in "AB"
+        for name in CONSUMERS
+    ]
+    shards.settle()
+    return [shards.answer(request) for request in asked]
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.lists(commands, max_size=30),
+    st.lists(st.sampled_from(["commit", "abort", "abort twice"]), min_size=1),
+    three,
+    st.sampled_from(["limits", "limits", "workqueue", "interest"]),
+)
+def test_aborted_drains_leave_no_trace(
+    history: list[tuple[Any, ...]], fates: list[str], consumers: list[dict[str, Any]], retention: str
+) -> None:
+    calm, rough = two_streams(consumers, retention=retention), two_streams(consumers, retention=retention)
+    for number, (name, *arguments) in enumerate(history):
+        for shards in (calm, rough):
+            send(shards, name, *arguments)
+        fate = fates[number % len(fates)]
+        for partition in range(calm.partitions):
+            for _ in range({"commit": 0, "abort": 1, "abort twice": 2}[fate]):
+                rough.step(partition, abort=True)
+            for shards in (calm, rough):
+                shards.step(partition)
+    for shards in (calm, rough):
+        shards.settle()
+        shards.now += 40 * SECOND  # no timer was lost either
+        shards.settle()
+    assert rough.snapshot() == calm.snapshot()
+    assert told(rough) == told(calm)
+    assert infos(rough) == infos(calm)
+    assert rough.answers.keys() == calm.answers.keys()
+    assert [one.reason for one in rough.rejected] == [one.reason for one in calm.rejected]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(commands, max_size=30), three, st.integers(1, 9))
+def test_a_new_owner_knows_what_is_durable(
+    history: list[tuple[Any, ...]], consumers: list[dict[str, Any]], every: int
+) -> None:
+    """Everything but who waits and listens; and it goes on working."""
+    shards = two_streams(consumers)
+    for number, (name, *arguments) in enumerate(history, 1):
+        send(shards, name, *arguments)
+        shards.settle()
+        if number % every == 0:
+            before = infos(shards)
+            for partition in range(shards.partitions):
+                shards.restart(partition)
+            for one, other in zip(before, infos(shards), strict=True):
+                if "error" not in one:
+                    assert other == {**one, "num_waiting": 0, "push_bound": False}
+    assert not [one.reason for one in shards.rejected if "not a " not in one.reason]
