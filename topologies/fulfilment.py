@@ -63,12 +63,21 @@ def place(rg: railgun.Railgun, order: Order) -> bool:
 
 
 def register(
-    rg: railgun.Railgun, packing: Callable[[Order], int] = pack, retry: tuple[float, ...] = RETRY
+    rg: railgun.Railgun,
+    packing: Callable[[Order], int] = pack,
+    retry: tuple[float, ...] = RETRY,
+    ack_wait: float = 30.0,
 ) -> None:
-    """Have orders packed by ``rg.run()``."""
+    """Have orders packed by ``rg.run()``. What a process that was killed held is packed by another after ``ack_wait``."""
 
     @rg.handler(
-        ORDERS, "PACKING", concurrency=8, retry=retry, dead_letter=DEAD, max_ack_pending_per_subject=1
+        ORDERS,
+        "PACKING",
+        concurrency=8,
+        retry=retry,
+        dead_letter=DEAD,
+        ack_wait=ack_wait,
+        max_ack_pending_per_subject=1,
     )
     def ship(order: Order, message: railgun.Message) -> None:
         try:

@@ -84,3 +84,51 @@ def test_it_runs_and_ends_well_when_it_is_told_to(cell: Cell) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+_SLOW = """
+import sys, time
+import railgun
+from topologies import fulfilment
+
+def slowly(order):
+    time.sleep(0.05)
+    return fulfilment.pack(order)
+
+with railgun.connect(sys.argv[1], prefix=sys.argv[2]) as rg:
+    fulfilment.register(rg, slowly, ack_wait=3)
+    rg.run()
+"""
+
+
+@pytest.mark.kafka
+def test_of_two_processes_one_is_killed_and_nothing_is_lost_or_shipped_twice(cell: Cell) -> None:
+    orders = [
+        fulfilment.Order(id=f"kept-{n}", customer=f"customer-{n % 8}", items=["tea"]) for n in range(200)
+    ]
+    command = [sys.executable, "-c", _SLOW, cell.bootstrap, cell.prefix]
+    with railgun.connect(cell.bootstrap, prefix=cell.prefix) as rg:
+        fulfilment.prepare(rg)
+        shipments = rg.stream(fulfilment.SHIPMENTS).create_consumer(ack_policy="none", deliver_policy="new")
+        for order in orders:
+            fulfilment.place(rg, order)
+        processes = [subprocess.Popen(command, cwd=TOP) for _ in range(2)]
+        try:
+            shipped = [message.as_(fulfilment.Shipment).order for message in shipments.fetch(40, wait=60)]
+            processes[0].kill()
+            while len(shipped) < len(orders):
+                found = shipments.fetch(len(orders) - len(shipped), wait=30)
+                assert found, f"{len(shipped)} of {len(orders)} orders are shipped, and no more come"
+                shipped += [message.as_(fulfilment.Shipment).order for message in found]
+            assert sorted(shipped) == sorted(order.id for order in orders)
+            queue = rg.stream(
+                fulfilment.ORDERS
+            )  # what was shipped by the killed process, and not yet acknowledged
+            wait_until(lambda: queue.info().state.messages == 0, "every order is acknowledged", 30)
+            assert shipments.fetch(1, wait=0) == []
+            processes[1].send_signal(signal.SIGTERM)
+            assert processes[1].wait(30) == 0
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
