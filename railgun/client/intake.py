@@ -139,6 +139,7 @@ class Intake:
                 continue
             except IndexError:
                 pass
+            self.refill()
             left = deadline - time.monotonic()
             with self.lock:
                 if self.ready:
@@ -147,6 +148,7 @@ class Intake:
                     break
                 arrival = self._arrival = self._arrival or Settlement()
             yield Until(arrival, left)
+        self.refill()
         if not found and self._error is not None:
             raise self._error.with_traceback(None)
         return found

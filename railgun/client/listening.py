@@ -75,9 +75,11 @@ class PushIntake(Intake):
             one = status_message(
                 self._make, self.subject, lease.status, lease.description, lease.status_headers, lease.reply
             )
-            with self.lock:
-                self.ready.append(one)
-            self._tell()
+            parcel = self._hub.book.parcel(lease._replace(sequences=[], counts=[]), self._make, self)
+            parcel.messages, parcel.done = [one], True
+            with self.lock:  # behind the messages that were sent before it
+                self._parcels.append(parcel)
+            self.moved(parcel)
         else:
             stalled = h.first(lease.status_headers, _STALLED)
             reply = lease.reply or (stalled or b"").decode("utf-8")
@@ -231,9 +233,7 @@ class Listener:
 
     def fetch(self, count: int, wait: float = 1.0) -> list[Message]:
         """Up to ``count`` messages; fewer, or none, when ``wait`` seconds are over."""
-        found: list[Message] = steps.run(self._intake.take(count, wait))
-        self._intake.refill()
-        return found
+        return steps.run(self._intake.take(count, wait))
 
     def next(self, wait: float = 1.0) -> Message | None:
         """The next message, None when none came in time."""
@@ -275,9 +275,7 @@ class AsyncListener:
 
     async def fetch(self, count: int, wait: float = 1.0) -> list[AsyncMessage]:
         """See :meth:`Listener.fetch`."""
-        found: list[AsyncMessage] = await steps.run_async(self._intake.take(count, wait))
-        self._intake.refill()
-        return found
+        return await steps.run_async(self._intake.take(count, wait))
 
     async def next(self, wait: float = 1.0) -> AsyncMessage | None:
         """See :meth:`Listener.next`."""

@@ -32,7 +32,12 @@ ORIGIN_CONSUMER = "Railgun-Origin-Consumer"
 ORIGIN_DELIVERIES = "Railgun-Origin-Deliveries"
 ORIGIN_REASON = "Railgun-Origin-Reason"
 ORIGIN_TIME = "Railgun-Origin-Time"
-ORIGIN_MSG_ID = "Railgun-Origin-Msg-Id"
+# Headers that are orders to the stream that takes the message: kept under another name, and not obeyed again.
+ORDERS = {
+    h.MSG_ID: "Railgun-Origin-Msg-Id",
+    h.TTL: "Railgun-Origin-TTL",
+    h.ROLLUP: "Railgun-Origin-Rollup",
+}
 _LONGEST_REASON = 4_096
 _UNLIMITED = 1 << 62
 
@@ -155,9 +160,8 @@ def _at_hand(stream: StreamState, sequence: int, stored: Stored | None) -> Store
 
 
 def _origin(stream: StreamState, event: Event, message: StoredMessage) -> HeaderList:
-    """Headers of a copy: the message's own, but for its id, which would make a second copy a duplicate; and its story."""
-    kept = [(name, value) for name, value in message.headers if name not in (h.MSG_ID, h.TTL, h.ROLLUP)]
-    kept += [(ORIGIN_MSG_ID, value) for name, value in message.headers if name == h.MSG_ID]
+    """Headers of a copy: the message's own, and its story."""
+    kept = [(ORDERS.get(name, name), value) for name, value in message.headers]
     story = {
         ORIGIN_STREAM: stream.name,
         ORIGIN_SEQUENCE: str(event.stream_seq),

@@ -95,7 +95,8 @@ class Listening:
         """Begin or pause, as there are listeners."""
         if self.listeners(config):
             if key not in self._paces:
-                self.keep(key, push.started(config, moment))
+                stream = self._streams.get(key.stream)
+                self.keep(key, push.started(config, 0 if stream is None else stream.last_seq, moment))
                 self._attendance.feed(key, Filter(config.filters))
             work.ready[key] = None
         elif key in self._paces:

@@ -121,23 +121,23 @@ class Pushing:
             work.replies(one.client).leases.append(made)
 
 
-def _replayed(consumer: ConsumerState) -> int:
+def _replayed(pace: Pace, consumer: ConsumerState) -> int:
     """When the next message was stored, if it is one that an original replay spaces; else 0 (PSH-09)."""
     if consumer.config.replay_policy != "original":
         return 0
     following = consumer.peek()
-    return following.time if following is not None and following.time < consumer.created else 0
+    return following.time if following is not None and following.sequence <= pace.replay_to else 0
 
 
 def _not_yet(pace: Pace, consumer: ConsumerState, moment: int) -> int:
     """When the next message may be sent; 0: now."""
-    stored = _replayed(consumer)
+    stored = _replayed(pace, consumer)
     due = max(pace.not_before, push.replay_due(pace, stored) if stored else 0)
     return due if due > moment else 0
 
 
 def _take(pace: Pace, consumer: ConsumerState, moment: int, most: int) -> Taken:
-    asked = 1 if _replayed(consumer) else most
+    asked = 1 if _replayed(pace, consumer) else most
     taken = consumer.take(asked, push.allowed_bytes(pace, consumer.config), moment)
     if taken.stopped == "bytes" and not taken.count and not pace.out:
         return consumer.take(1, 0, moment)  # larger than what may be sent at once

@@ -260,6 +260,7 @@ def test_flow_control_halts_until_it_is_answered(rg: Railgun, make: Make, inbox:
             assert message.reply
             asked += 1
             if asked == 1:
+                assert got  # it follows what it is about
                 while (more := listener.next(wait=2.0)) is not None:
                     assert more.status is None
                     got.append(delivery(more).sequence)
@@ -268,6 +269,19 @@ def test_flow_control_halts_until_it_is_answered(rg: Railgun, make: Make, inbox:
             rg.request(message.reply, b"")
         assert got == list(range(1, total + 1))
         assert asked
+
+
+@pytest.mark.rule("PSH-07")
+def test_a_listener_answers_flow_control_by_itself(rg: Railgun, make: Make, inbox: str) -> None:
+    stream = make()
+    fields = {"flow_control": True, "idle_heartbeat": 3600 * SECOND, "ack_policy": "none"}
+    add(rg, stream.name, deliver_subject=inbox, **fields)
+    put(rg, stream, 20, b"x" * 500_000)
+    with rg.listen(inbox) as listener:
+        assert numbers(listener, 20) == list(range(1, 21))
+        put(rg, stream, 20, b"x" * 500_000)
+        found = listener.fetch(20, wait=SOON)
+        assert [message.sequence for message in found] == list(range(21, 41))
 
 
 @pytest.mark.rule("PSH-08")

@@ -13,8 +13,25 @@ from tests.support.checkout import TOP
 
 
 def test_the_public_names() -> None:
-    facade = {"connect", "connect_async", "Railgun", "AsyncRailgun", "Stream", "AsyncStream", "PublishFuture"}
+    both = {
+        "Railgun",
+        "Stream",
+        "Consumer",
+        "Messages",
+        "Message",
+        "Subscription",
+        "OrderedConsumer",
+        "Listener",
+        "Advisories",
+    }
+    facade = (
+        {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}
+    )
     values = {
+        "ConsumerConfig",
+        "ConsumerInfo",
+        "SequencePair",
+        "Advisory",
         "StreamConfig",
         "StreamSource",
         "SubjectTransform",
@@ -35,8 +52,9 @@ def test_the_facade_is_sync_and_async_under_the_same_names() -> None:
     def names(cls: type) -> set[str]:
         return {name for name in dir(cls) if not name.startswith("_")}
 
-    assert names(railgun.Railgun) == names(railgun.AsyncRailgun)
-    assert names(railgun.Stream) == names(railgun.AsyncStream)
+    for name in dir(railgun):
+        if f"Async{name}" in railgun.__all__:
+            assert names(getattr(railgun, name)) == names(getattr(railgun, f"Async{name}")), name
 
 
 def test_importing_railgun_loads_nothing_of_a_worker() -> None:

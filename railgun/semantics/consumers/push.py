@@ -31,6 +31,9 @@ class Pace(NamedTuple):
 
     beats: int = 0  # when a heartbeat is due, 0: none
     not_before: int = 0  # nothing is sent until then (rate limit)
+    replay_to: int = (
+        0  # messages up to this sequence are spaced as they were stored, if the replay is original
+    )
     replayed: int = 0  # when the last replayed message was stored, 0: none yet
     replayed_at: int = 0  # and when it was sent
     window: int = FIRST_WINDOW
@@ -46,9 +49,9 @@ class Pace(NamedTuple):
         return self.out >= self.window
 
 
-def started(config: ConsumerConfig, now: int) -> Pace:
-    """Somebody listens from now on."""
-    return Pace(beats=_next_beat(config, now))
+def started(config: ConsumerConfig, last_sequence: int, now: int) -> Pace:
+    """Somebody listens from now on, when the stream is at this sequence."""
+    return Pace(beats=_next_beat(config, now), replay_to=last_sequence)
 
 
 def _next_beat(config: ConsumerConfig, now: int) -> int:
