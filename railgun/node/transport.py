@@ -1,25 +1,32 @@
-"""Faust's transport ``railgun://``: aiokafka, with one event for all records of a partition and fetch.
+"""Faust's transport ``railgun://``: aiokafka for the group, librdkafka for the records, one event for many of them.
 
 Faust's own path costs 165 µs a record; here an event carries a list of them for the topics that the app names in
-``batch_topics``, and every other topic goes Faust's ordinary way. The consumer reads committed records only, waits
-50 ms at a fetch, and is pinned to Faust's own assignor, the only one that keeps two topics co-partitioned.
+``batch_topics``, which a :class:`~railgun.node.record_reader.RecordReader` reads. Every other topic goes Faust's ordinary
+way. The consumer reads committed records only, and is pinned to Faust's own assignor, the only one that keeps two topics
+co-partitioned.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import aiokafka
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faust.exceptions import ImproperlyConfigured
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
+from railgun.node.record_reader import RecordReader
+
 _FETCH_WAIT_MS: Final = 50  # Faust's 1,500 delays every pause and seek by over a second
 _FETCH_BYTES: Final = 4 * 1024 * 1024  # of one partition; a larger record still comes, alone
 _POLL_SECONDS: Final = 1.0
+_INTEREST_SECONDS: Final = 30.0
+_LOG_APPEND_TIME: Final = 1
 _PAUSED_SECONDS: Final = 0.02
 
 
@@ -60,6 +67,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             **transport.auth(),
         )
 
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """What the reader reads need not be fetched here too."""
+        app: Any = self.app
+        ours = [TopicPartition(*tp) for tp in assigned if tp.topic in app.batch_topics]
+        self._ensure_consumer().pause(*ours)
+        await super().on_partitions_assigned(assigned, generation_id)
+
     async def seek_to_committed(self) -> Any:
         """Go to what the group has committed; where that is nothing, to the beginning.
 
@@ -84,11 +98,74 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 class Consumer(driver.Consumer):
     """The consumer as the app sees it."""
 
+    _reader: RecordReader | None = None
+    _others: asyncio.Future[Any] | None = None  # a fetch of topics that are not ours
+    _asked = 0.0  # when aiokafka was last asked for records
+
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Faust's watch over acknowledged offsets says nothing about us: shards commit, and watch, themselves."""
+
+    # -- where records come from
+
+    async def perform_seek(self) -> None:
+        """Begin where the group's offsets are."""
+        await super().perform_seek()
+        app: Any = self.app
+        if self._reader is None:
+            self._reader = RecordReader(app.kafka_settings, app.on_thread_crash)
+        self._reader.assign(
+            {
+                (tp.topic, tp.partition): at
+                for tp, at in self._read_offset.items()
+                if tp.topic in app.batch_topics
+            }
+        )
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Read no more until the group has decided."""
+        if self._reader is not None:
+            self._reader.assign({})
+        await super().on_partitions_revoked(revoked)
+
+    async def on_stop(self) -> None:
+        """End the reader with the consumer."""
+        if self._reader is not None:
+            await asyncio.to_thread(self._reader.close)
+        await super().on_stop()
+
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
+        app: Any = self.app
+        active = active_partitions or set()
+        ours = {tp for tp in active if tp.topic in app.batch_topics}
+        others = active - ours
+        if self._reader is None or not ours:
+            return await super()._getmany(active_partitions=active_partitions, timeout=timeout)
+        if not others and self._others is None:
+            await self._show_interest()
+            return _by_tp(await self._reader.take(ours, timeout))
+        if self._others is None:
+            self._others = asyncio.ensure_future(super()._getmany(active_partitions=others, timeout=timeout))
+        taking = asyncio.ensure_future(self._reader.take(ours, timeout))
+        await asyncio.wait({taking, self._others}, return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            taking.cancel()
+        found = _by_tp(taking.result()) if taking.done() and not taking.cancelled() else {}
+        if self._others.done():
+            fetched, self._others = self._others, None
+            found |= fetched.result()
+        return found
+
+    async def _show_interest(self) -> None:
+        """aiokafka leaves the group if nobody asks it for records for long."""
+        now = time.monotonic()
+        if now - self._asked > _INTEREST_SECONDS:
+            self._asked = now
+            await super()._getmany(active_partitions=set(), timeout=0.0)
+
+    # -- to the agents
 
     async def _drain_messages(self, fetcher: Any) -> None:
         app: Any = self.app
@@ -140,13 +217,13 @@ class Consumer(driver.Consumer):
             return
         last = found[-1]
         message = BatchMessage(
-            tp.topic, tp.partition, last.offset, last.timestamp / 1000.0, last.timestamp_type, None,
+            tp.topic, tp.partition, last.offset, last.timestamp / 1000.0, _LOG_APPEND_TIME, None,
             b"", b"", None, 0, 0, TP(tp.topic, tp.partition), generation_id=generation,
         )  # fmt: skip
         message.records = found
         # Before the wait: a rebalance during it seeks back, and what it then expects must stand.
         self._read_offset[tp] = last.offset + 1
-        await self.wait_first(self.callback(message), self.suspend_flow.wait())
+        await self.callback(message)  # at once: the agent only hands it on, so its queue is never full
 
     async def _deliver_each(self, tp: TP, found: Sequence[Any]) -> None:
         """Faust's own way, for topics that are not ours."""
@@ -158,6 +235,10 @@ class Consumer(driver.Consumer):
                 await self._add_gap(tp, expected + 1, record.offset)
             await self.wait_first(self.callback(self._to_message(tp, record)), self.suspend_flow.wait())
             self._read_offset[tp] = record.offset
+
+
+def _by_tp(records: Mapping[tuple[str, int], Sequence[Any]]) -> dict[TP, Sequence[Any]]:
+    return {TP(*place): found for place, found in records.items()}
 
 
 class Producer(driver.Producer):

@@ -63,6 +63,7 @@ class RailgunApp(faust.App):
         self._folder: StateFolder | None = None
         self._upkeep: Upkeep | None = None
         self._log_reading = LogReading(settings.kafka)
+        self._main_loop: asyncio.AbstractEventLoop | None = None
         super().__init__(names.group, **options)
 
     # ------------------------------------------------------------ life
@@ -86,11 +87,9 @@ class RailgunApp(faust.App):
         topics = Topics(self._kafka_admin, replicas)
         folder = self._folder = StateFolder(settings.data_dir)
 
-        def crashed(error: BaseException) -> None:
-            loop.call_soon_threadsafe(self._on_crash, error)
-
+        self._main_loop = loop
         producer = Producer(settings.kafka.producer())
-        upkeep = self._upkeep = Upkeep(self._kafka_admin, topics, producer, crashed)
+        upkeep = self._upkeep = Upkeep(self._kafka_admin, topics, producer, self.on_thread_crash)
         upkeep.start()
         return ShardContext(
             kafka=settings.kafka,
@@ -108,8 +107,13 @@ class RailgunApp(faust.App):
             is_current=self.shards.is_current,
             owns=self.shards.owns,
             on_room=self.shards.on_room,
-            on_crash=crashed,
+            on_crash=self.on_thread_crash,
         )
+
+    def on_thread_crash(self, error: BaseException) -> None:
+        """From any thread that ends otherwise than it should."""
+        assert self._main_loop is not None, "threads are started after the worker has looked at the cluster"
+        self._main_loop.call_soon_threadsafe(self._on_crash, error)
 
     def _on_crash(self, error: BaseException) -> None:
         """A thread met what nobody foresaw: end the worker, in order if that works, else by force."""
