@@ -1,6 +1,6 @@
 """Pulls ahead of whoever works on the messages: how many, and when to ask again.
 
-Two pulls at most wait at the shard. The window, how many messages are asked for or wait here, begins small, doubles when
+Two pulls at most wait at the shard. The window, how many messages are asked for or wait here, begins small, grows fourfold when
 the user had to wait although there was more, and halves when it lasted too long: a slow worker holds few messages back from
 others that share the consumer. It is bounded in messages and, by the size of those that came lately, in bytes.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_MESSAGES = 2_000
+MOST_MESSAGES = 8_000
 MOST_BYTES = 8 * 1024 * 1024
 _PULLS = 2
 _EXPIRES = 30 * NANOS
@@ -111,7 +111,7 @@ class PullIntake(Intake):
         lasted, self._turned = now - self._turned, now
         waited, self._seen_dry = self.dry > self._seen_dry, self.dry
         if waited and self._backlog:
-            self._window = min(self._window * 2, self._most)
+            self._window = min(self._window * 4, self._most)
         elif lasted > _SLOW:
             self._window = max(self._window // 2, self._least)
 
