@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from railgun.client.feeds import Parcel, content
+from railgun.client.feeds import Parcel, content, undelivered
 from railgun.errors import RailgunError
 from railgun.model import headers as h
 
@@ -37,12 +37,13 @@ class Record(Protocol):
 class Cursor:
     """Where the reading of one parcel is."""
 
-    __slots__ = ("_at", "_found", "_passed", "incarnation", "left", "offset", "parcel", "wanted")
+    __slots__ = ("_at", "_found", "_new", "_passed", "incarnation", "left", "offset", "parcel", "wanted")
 
     def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
         self.incarnation = parcel.lease.incarnation
-        self.left = parcel.lease.pending + parcel.count  # messages behind the last one that was passed
+        self.left = parcel.count  # how many messages it still looks for
+        self._new = undelivered(parcel.lease)  # messages behind the last one that were never delivered before
         self.wanted = 0  # the sequence that comes next
         self.offset = 0  # where to look for it, or below
         self._at = -1  # number of the run
@@ -53,11 +54,6 @@ class Cursor:
     @property
     def done(self) -> bool:
         return self._at >= len(self.parcel.lease.sequences)
-
-    @property
-    def remaining(self) -> int:
-        """How many messages it still looks for."""
-        return self.left - self.parcel.lease.pending
 
     def _next_run(self) -> None:
         self._at += 1
@@ -87,7 +83,8 @@ class Cursor:
         found, whole, stamp = self._found.append, not lease.headers_only, b"%d" % self.incarnation
         wanted, stop = self.wanted, lease.sequences[run] + lease.counts[run]
         shift = lease.consumer_sequences[run] - lease.sequences[run]
-        behind = self.left + wanted - 1  # less its sequence: how many follow a message
+        first = deliveries == 1
+        pending = self._new
         last_time, time_ns = b"", 0
         for index in range(at, len(records)):
             record = records[index]
@@ -107,7 +104,10 @@ class Cursor:
             if sequence != wanted:
                 if sequence < wanted:
                     continue
-                wanted = min(sequence, stop)  # removed meanwhile
+                gone = min(sequence, stop) - wanted  # removed meanwhile
+                wanted += gone
+                if first:
+                    pending -= gone
                 if wanted == stop:
                     at = index
                     break
@@ -118,6 +118,8 @@ class Cursor:
             if not whole:
                 payload, headers = content(lease, payload, headers)
             subject = _subjects.get(key) or _subject(key)
+            if first:
+                pending -= 1
             found(
                 make(
                     box,
@@ -128,7 +130,7 @@ class Cursor:
                     sequence + shift,
                     deliveries,
                     time_ns,
-                    behind - sequence,
+                    pending,
                 )
             )
             wanted += 1
@@ -143,6 +145,8 @@ class Cursor:
         self.left -= count
         self._passed += count
         lease = self.parcel.lease
+        if lease.deliveries[self._at] == 1:
+            self._new -= count
         if self.wanted == lease.sequences[self._at] + lease.counts[self._at]:
             self._next_run()
 
@@ -190,7 +194,7 @@ class Track:
         if not self.cursors:
             return 0
         ahead = max(self.cursors[0].offset - self.position, 0)
-        return sum(cursor.remaining for cursor in self.cursors) + ahead
+        return sum(cursor.left for cursor in self.cursors) + ahead
 
     def add(self, cursor: Cursor) -> None:
         """Somebody wants records of this log."""
