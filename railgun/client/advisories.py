@@ -5,6 +5,7 @@ They are sent after what they tell of and never hold it up, so they may come lat
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -165,7 +166,7 @@ class AsyncAdvisories:
 
     async def close(self) -> None:
         """See :meth:`Advisories.close`."""
-        self._waiting.close()
+        await asyncio.to_thread(self._waiting.close)
 
 
 def _opened(waiting: _Waiting) -> Steps[None]:

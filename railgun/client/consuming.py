@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 COLLECT = 0.003  # seconds that acknowledgements wait for company
 PRESENCE_SECONDS = 2.0
 _TICK = 0.1
+_PAUSE = 1.0  # seconds before what the broker did not take is sent again
 _RUNS = 4_000  # in one command
 
 
@@ -49,6 +50,13 @@ class Held(Protocol):
 
     def failed(self, error: RailgunError) -> None:
         """The connection is of no more use."""
+
+
+class Drains(Protocol):
+    """Something whose handlers may still run when the connection is closed."""
+
+    def ended(self, timeout: float) -> bool:
+        """Wait until none of them runs; whether that is so."""
 
 
 class Consuming:
@@ -67,6 +75,9 @@ class Consuming:
         self._held: set[Held] = set()
         self._deferred: deque[Callable[[], None]] = deque()
         self._refused: list[tuple[Address, list[AckRun]]] = []  # what the broker did not take
+        self._resent = 0.0  # when that was last sent again
+        self._orphans: deque[Held] = deque()
+        self._running: set[Drains] = set()
         self._undelivered = 0  # messages whose acknowledgement the broker has not confirmed
         self._present: set[int] = set()  # shards that know of this client
         self._announced = 0.0
@@ -229,6 +240,19 @@ class Consuming:
         with self._wanted:
             self._held.discard(held)
 
+    def orphan(self, held: Held) -> None:
+        """Its user is gone without closing it. Called by the garbage collector: nothing is locked here."""
+        self._orphans.append(held)
+
+    def runs(self, running: Drains) -> None:
+        """Wait for it when the connection is closed."""
+        with self._wanted:
+            self._running.add(running)
+
+    def ran(self, running: Drains) -> None:
+        with self._wanted:
+            self._running.discard(running)
+
     def announce(self, shards: set[int], *, leaving: bool = False) -> None:
         """Tell these shards that this client is there, and what it listens to."""
         value = Presence(self.connection.client, leaving, self.listeners.subjects()).encode()
@@ -288,8 +312,13 @@ class Consuming:
             self.connection.failed(RailgunError(f"the thread of the consumers ended: {error!r}"))
 
     def _tick(self, now: float) -> None:
+        while self._orphans:
+            self._orphans.popleft().close()
+        refused: list[tuple[Address, list[AckRun]]] = []
         with self._wanted:
-            refused, self._refused = self._refused, []
+            if self._refused and now - self._resent >= _PAUSE:
+                self._resent = now
+                refused, self._refused = self._refused, []
             held = list(self._held)
         for address, runs in refused:
             self.tell_later(address, runs)
@@ -303,12 +332,21 @@ class Consuming:
 
     # -- the end
 
-    def close(self) -> None:
-        """Give back what nobody has seen, send all acknowledgements, leave. The transport must still take commands."""
+    def close(self, timeout: float) -> None:
+        """Give back what nobody has seen, let handlers end, send all acknowledgements, leave.
+
+        The transport must still take commands.
+        """
         with self._wanted:
             held = list(self._held)
         for one in held:
             one.close()
+        deadline = time.monotonic() + timeout
+        with self._wanted:
+            running = list(self._running)
+        for busy in running:
+            if not busy.ended(max(deadline - time.monotonic(), 0.0)):
+                logger.warning("closed while %r has handlers that run: they cannot acknowledge any more", busy)
         over = ConnectionClosed("the connection was closed before the pull was answered")
         for ticket in self.book.waiting():
             self.book.cancel(ticket)
@@ -361,4 +399,6 @@ class Consuming:
         """In a forked child: the lock may be held by a thread that does not exist here."""
         self._wanted = threading.Condition()
         self._closed = error
-        self._held = set()
+        self._held, self._running = set(), set()
+        self.book = LeaseBook(self)
+        self.listeners = Listeners(self)

@@ -180,6 +180,7 @@ class Track:
         self.cursors: deque[Cursor] = deque()  # in the order in which they came
         self.assigned = False
         self.ended = -1  # the offset of the end, while the reader is there
+        self.ended_at = 0.0  # and since when
         self.position = 0  # of the reader: the next record that it brings
         self._held: list[Record] = []  # read, and not wanted yet
         self._from = 0  # the lowest offset that can be had without a jump

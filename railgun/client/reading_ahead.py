@@ -71,13 +71,13 @@ class PullIntake(Intake):
         ticket = self._next_pull()
         if ticket is None:
             return
-        box = self._hub.latest_box(self._address.stream, self._address.consumer)
+        box = self.hub.latest_box(self._address.stream, self._address.consumer)
         acks = box.take() if box is not None and box.entries else []
         if acks:
             assert box is not None
             ticket.address = box.address
         try:
-            self._hub.book.open(ticket, acks, self._sent)
+            self.hub.book.open(ticket, acks, self._sent)
         except RailgunError as error:
             self._sent(error)
 
@@ -101,7 +101,7 @@ class PullIntake(Intake):
                 return None
             self._adapt(now)
             batch, limit = (1, 0) if self._one_large else (min(room, self._batch), self._bytes)
-            number = self._hub.connection.packer.take_number()
+            number = self.hub.connection.packer.take_number()
             ticket = Ticket(self._address, self, Pull(number, batch, limit, self._expires))
             self._tickets[number] = ticket
             return ticket
@@ -142,7 +142,7 @@ class PullIntake(Intake):
                 self._tickets.pop(ticket.id, None)
             if lease.status:
                 self._ended(lease, ticket)
-            self._hub.later(self.refill)
+            self.hub.later(self.refill)
 
     def _ended(self, lease: Lease, ticket: Ticket) -> None:
         if lease.description == "Exceeded MaxWaiting":
@@ -170,7 +170,7 @@ class PullIntake(Intake):
             logger.warning(
                 "a pull from %s was not answered and is sent again; is a worker alive?", self._name
             )
-            self._hub.tell_later(ticket.address, pull=ticket.rest())
+            self.hub.tell_later(ticket.address, pull=ticket.rest())
         if self._not_before:
             self.refill()
 
@@ -180,4 +180,4 @@ class PullIntake(Intake):
             tickets = list(self._tickets.values())
             self._tickets.clear()
         for ticket in tickets:
-            self._hub.book.cancel(ticket)
+            self.hub.book.cancel(ticket)
