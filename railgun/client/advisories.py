@@ -107,7 +107,7 @@ class _Waiting:
         if not closed:
             if stop is not None:
                 stop()
-            self._connection.consuming.release(self)
+            self._connection.consuming.holdings.release(self)
             self._wake()
 
 

@@ -196,13 +196,13 @@ class Intake:
         for box, runs in unread:
             if box is not None:
                 return_runs(box, runs)
-        self.hub.release(self)
+        self.hub.holdings.release(self)
         self._tell()
 
     def orphaned(self) -> None:
         """Whoever took from this is gone, as the garbage collector says."""
         if not self.closed:
-            self.hub.orphan(self)
+            self.hub.holdings.orphan(self)
 
     def failed(self, error: RailgunError) -> None:
         """Nothing more will come: whoever takes gets what is here, and then this error."""

@@ -55,7 +55,7 @@ class Running:
                     logger.info("message %d was not kept alive: %s", message.sequence, error)
 
     def close(self) -> None:
-        self._hub.release(self)
+        self._hub.holdings.release(self)
 
     def failed(self, error: RailgunError) -> None:
         """What runs goes on."""
@@ -69,7 +69,7 @@ class _Subscribed:
         self._name = name
         self._running = running
         self._done = threading.Event()
-        intake.hub.runs(self)
+        intake.hub.holdings.begin(self)
         self.error: RailgunError | None = None  # what ended it, if it was not asked to end
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class _Subscribed:
         """No handler runs any more."""
         if self._running is not None:
             self._running.close()
-        self._intake.hub.ran(self)
+        self._intake.hub.holdings.end(self)
         self._done.set()
 
     def ended(self, timeout: float) -> bool:
