@@ -146,7 +146,8 @@ class ApiError(RailgunError):
         super().__init__(description)
 
     def __str__(self) -> str:
-        return f"{self.description} ({self.err_code}/{self.code})"
+        number = f"{self.err_code}/{self.code}" if self.err_code else str(self.code)
+        return f"{self.description} ({number})"
 
 
 class BadRequest(ApiError):

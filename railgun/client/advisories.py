@@ -5,6 +5,7 @@ They are sent after what they tell of and never hold it up, so they may come lat
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -106,7 +107,7 @@ class _Waiting:
         if not closed:
             if stop is not None:
                 stop()
-            self._connection.consuming.release(self)
+            self._connection.consuming.holdings.release(self)
             self._wake()
 
 
@@ -165,7 +166,7 @@ class AsyncAdvisories:
 
     async def close(self) -> None:
         """See :meth:`Advisories.close`."""
-        self._waiting.close()
+        await asyncio.to_thread(self._waiting.close)
 
 
 def _opened(waiting: _Waiting) -> Steps[None]:

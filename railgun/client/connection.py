@@ -17,7 +17,7 @@ from typing import Any
 
 from railgun.api.names import ApiName, Route
 from railgun.client import lifetime
-from railgun.client.acks import Address
+from railgun.client.acks import AckBox
 from railgun.client.calls import Calls, PendingCall
 from railgun.client.consuming import Consuming
 from railgun.client.feeds import DirectFeed, Feed
@@ -229,14 +229,14 @@ class Connection:
             raise
         return call
 
-    def begin_confirmed(self, address: Address, acks: list[AckRun], timeout: float) -> PendingCall:
-        """Send acknowledgements; the call ends once they are durable."""
+    def begin_confirmed(self, box: AckBox, run: AckRun, timeout: float) -> PendingCall:
+        """Send an acknowledgement and all that wait beside it; the call ends once they are durable."""
         self.check()
         number = self.packer.take_number()
         call = self._calls.add(number, timeout)
         told = partial(self._delivered, number, call)
         try:
-            self.consuming.tell(address, acks, request=number, delivered=told)
+            self.consuming.tell(box.address, [*box.take(), run], request=number, delivered=told)
         except BaseException:
             self._calls.forget(number)
             raise
@@ -318,7 +318,7 @@ class Connection:
             self._closed = True
         limit = self.timeout if timeout is None else timeout
         if self._error is None:
-            self.consuming.close()
+            self.consuming.close(limit)
             if not self.packer.wait_empty(limit):
                 logger.warning("closed with %d publishes unanswered", self.packer.unanswered)
             if not self.transport.flush(limit):

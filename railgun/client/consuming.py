@@ -2,30 +2,32 @@
 
 The thread empties boxes of acknowledgements a few milliseconds after the first one was put there, keeps alive what was
 leased and not yet handed out, and announces this client to the shards where it waits or listens. If it fails, so does
-the connection. Acknowledgements that the broker did not take are sent again; :meth:`Consuming.close` sends everything, and
-says in the log how many could not be sent.
+the connection. :meth:`Consuming.close` sends everything, and says in the log how many could not be sent.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from railgun.client.acks import AckBox, Address, messages_in
+from railgun.client.acks import AckBox, Address
 from railgun.client.feeds import Feed
 from railgun.client.fetching import WaitingPull
 from railgun.client.futures import Settlement
+from railgun.client.holdings import Held, Holdings
 from railgun.client.leases import LeaseBook
 from railgun.client.listening import Listeners
-from railgun.client.transport import CONSUME, PRESENCE, Delivered
+from railgun.client.telling import Teller
+from railgun.client.transport import PRESENCE
 from railgun.errors import ConnectionClosed, RailgunError
 from railgun.model.partitioning import partition_of
-from railgun.model.wire import AckRun, ConsumerCommand, Lease, Presence, Pull
+from railgun.model.wire import Lease, Presence
 
 if TYPE_CHECKING:
     from railgun.client.connection import Connection
@@ -38,19 +40,6 @@ _TICK = 0.1
 _RUNS = 4_000  # in one command
 
 
-class Held(Protocol):
-    """Something that holds leased messages which nobody has seen yet."""
-
-    def tick(self, now: float) -> None:
-        """Keep them alive. Called several times a second."""
-
-    def close(self) -> None:
-        """Give them back."""
-
-    def failed(self, error: RailgunError) -> None:
-        """The connection is of no more use."""
-
-
 class Consuming:
     """The consumers' side of one connection. Thread-safe."""
 
@@ -59,15 +48,16 @@ class Consuming:
         self.feed = feed
         self.book = LeaseBook(self)
         self.listeners = Listeners(self)
+        self.holdings = Holdings()
+        self._teller = Teller(connection)
+        self.tell = self._teller.tell
+        self.tell_later = self._teller.tell_later
         self._boxes: weakref.WeakValueDictionary[tuple[str, int, str, int], AckBox]
         self._boxes = weakref.WeakValueDictionary()
         self._latest: weakref.WeakValueDictionary[tuple[str, str], AckBox] = weakref.WeakValueDictionary()
         self._wanted = threading.Condition()
         self._queue: deque[AckBox] = deque()
-        self._held: set[Held] = set()
         self._deferred: deque[Callable[[], None]] = deque()
-        self._refused: list[tuple[Address, list[AckRun]]] = []  # what the broker did not take
-        self._undelivered = 0  # messages whose acknowledgement the broker has not confirmed
         self._present: set[int] = set()  # shards that know of this client
         self._announced = 0.0
         self._closed: RailgunError | None = None
@@ -146,88 +136,12 @@ class Consuming:
         for start in range(0, len(runs), _RUNS):
             self.tell_later(box.address, runs[start : start + _RUNS])
 
-    def tell(
-        self,
-        address: Address,
-        acks: Sequence[AckRun] = (),
-        pull: Pull | None = None,
-        *,
-        cancelled: Sequence[int] = (),
-        request: int = 0,
-        delivered: Delivered | None = None,
-    ) -> None:
-        """Send one command. Acks that the broker does not take are sent again. Raises what keeps it from being sent."""
-        runs = list(acks)
-        count = messages_in(runs)
-
-        def report(error: RailgunError | None) -> None:
-            with self._wanted:
-                self._undelivered -= count
-            if error is not None and runs:
-                self._again(address, runs, error)
-            if delivered is not None:
-                delivered(error)
-
-        with self._wanted:
-            self._undelivered += count
-        command = ConsumerCommand(
-            address.stream,
-            address.incarnation,
-            address.consumer,
-            address.number,
-            self.connection.client,
-            request,
-            runs,
-            pull,
-            list(cancelled),
-        )
-        key = address.stream.encode("utf-8")
-        try:
-            self.connection.transport.send(address.partition, key, CONSUME, command.encode(), report)
-        except RailgunError as error:
-            with self._wanted:
-                self._undelivered -= count
-            if runs:
-                self._again(address, runs, error)
-            raise
-
-    def tell_later(
-        self,
-        address: Address,
-        acks: Sequence[AckRun] = (),
-        pull: Pull | None = None,
-        cancelled: Sequence[int] = (),
-    ) -> None:
-        """As :meth:`tell`, for callers with nobody to raise to: what goes wrong is logged."""
-        try:
-            self.tell(address, acks, pull, cancelled=cancelled)
-        except RailgunError as error:
-            logger.warning("consumer %s/%s could not be told: %s", address.stream, address.consumer, error)
-
-    def _again(self, address: Address, runs: list[AckRun], error: RailgunError) -> None:
-        logger.warning(
-            "acknowledgements of %d messages of %s/%s did not reach the broker and are sent again: %s",
-            messages_in(runs),
-            address.stream,
-            address.consumer,
-            error,
-        )
-        with self._wanted:
-            self._refused.append((address, runs))
-
     # -- holding, being present
 
     def hold(self, held: Held) -> None:
-        """Keep alive what it holds, until :meth:`release`. Raises ConnectionClosed."""
-        with self._wanted:
-            if self._closed is not None:
-                raise self._closed.with_traceback(None)
-            self._held.add(held)
-            self._started()
-
-    def release(self, held: Held) -> None:
-        with self._wanted:
-            self._held.discard(held)
+        """Keep alive what it holds, until it is released. Raises ConnectionClosed."""
+        self.start()
+        self.holdings.add(held)
 
     def announce(self, shards: set[int], *, leaving: bool = False) -> None:
         """Tell these shards that this client is there, and what it listens to."""
@@ -288,13 +202,8 @@ class Consuming:
             self.connection.failed(RailgunError(f"the thread of the consumers ended: {error!r}"))
 
     def _tick(self, now: float) -> None:
-        with self._wanted:
-            refused, self._refused = self._refused, []
-            held = list(self._held)
-        for address, runs in refused:
-            self.tell_later(address, runs)
-        for one in held:
-            one.tick(now)
+        self._teller.repeat(now)
+        self.holdings.tick(now)
         if now - self._announced >= PRESENCE_SECONDS:
             self._announced = now
             shards = {ticket.address.partition for ticket in self.book.waiting()} | self.listeners.shards()
@@ -303,12 +212,12 @@ class Consuming:
 
     # -- the end
 
-    def close(self) -> None:
-        """Give back what nobody has seen, send all acknowledgements, leave. The transport must still take commands."""
-        with self._wanted:
-            held = list(self._held)
-        for one in held:
-            one.close()
+    def close(self, timeout: float) -> None:
+        """Give back what nobody has seen, let handlers end, send all acknowledgements, leave.
+
+        The transport must still take commands.
+        """
+        self.holdings.close(timeout)
         over = ConnectionClosed("the connection was closed before the pull was answered")
         for ticket in self.book.waiting():
             self.book.cancel(ticket)
@@ -317,13 +226,11 @@ class Consuming:
             if self._closed is None:
                 self._closed = ConnectionClosed("the connection is closed")
             boxes, self._queue = self._queue, deque()
-            refused, self._refused = self._refused, []
             self._wanted.notify_all()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(5.0)
-        for address, runs in refused:
-            self.tell_later(address, runs)
+        self._teller.repeat(math.inf)
         for box in boxes:
             self.flush(box)
         if self._present:
@@ -332,12 +239,10 @@ class Consuming:
 
     def report(self) -> None:
         """After the broker was given its time: say what it has not taken."""
-        with self._wanted:
-            lost = self._undelivered + sum(messages_in(runs) for _, runs in self._refused)
-        if lost:
+        if self._teller.untold:
             logger.error(
                 "closed before the broker had the acknowledgements of %d messages: they will be delivered again",
-                lost,
+                self._teller.untold,
             )
 
     def failed(self, error: RailgunError) -> None:
@@ -346,13 +251,11 @@ class Consuming:
             if self._closed is not None:
                 return
             self._closed = error
-            held = list(self._held)
             waiting = sum(len(box.entries) for box in self._boxes.values())
             self._wanted.notify_all()
         if waiting:
             logger.error("acknowledgements of %d messages could not be sent: %s", waiting, error)
-        for one in held:
-            one.failed(error)
+        self.holdings.failed(error)
         for ticket in self.book.waiting():
             ticket.owner.failed(error)
         self.feed.close()
@@ -361,4 +264,5 @@ class Consuming:
         """In a forked child: the lock may be held by a thread that does not exist here."""
         self._wanted = threading.Condition()
         self._closed = error
-        self._held = set()
+        self._teller.abandon()
+        self.book, self.listeners, self.holdings = LeaseBook(self), Listeners(self), Holdings()

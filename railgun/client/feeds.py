@@ -125,14 +125,21 @@ class DirectFeed:
 
 def numbered(lease: Lease) -> list[tuple[int, int, int, int]]:
     """(sequence, consumer sequence, deliveries, pending) of each message of the lease."""
-    left = lease.pending + sum(lease.counts)
+    left = undelivered(lease)
     result = []
     columns = zip(lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True)
     for sequence, count, consumer_sequence, deliveries in columns:
         for step in range(count):
-            left -= 1
+            if deliveries == 1:
+                left -= 1
             result.append((sequence + step, consumer_sequence + step, deliveries, left))
     return result
+
+
+def undelivered(lease: Lease) -> int:
+    """How many matching messages had never been delivered before this lease: what ``pending`` counts down from (CON-28)."""
+    new = zip(lease.counts, lease.deliveries, strict=True)
+    return lease.pending + sum(count for count, deliveries in new if deliveries == 1)
 
 
 def content(lease: Lease, payload: bytes, headers: h.Headers) -> tuple[bytes, h.Headers]:

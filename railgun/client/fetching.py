@@ -149,6 +149,7 @@ def prepared(hub: Consuming, stream: str, consumer: str) -> Steps[Address]:
     shards = (address.partition,)
     if not connection.prepared(shards):
         yield Blocking(lambda: connection.prepare(shards, connection.timeout))
+    hub.start()
     return address
 
 
@@ -181,7 +182,6 @@ def _pulled(
     number = hub.connection.packer.take_number()
     pull = Pull(number, batch, 0, round(max(wait, _SHORTEST) * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)
-    hub.start()
     try:
         hub.book.open(waiting.ticket, acks, waiting.sent)
         if not waiting.done and not (yield Until(waiting, patience)):
@@ -232,7 +232,7 @@ def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
     shards = (box.partition,)
     if not connection.prepared(shards):
         yield Blocking(lambda: connection.prepare(shards, limit))
-    call = connection.begin_confirmed(box.address, [*box.take(), run], limit)
+    call = connection.begin_confirmed(box, run, limit)
     try:
         if not call.done and not (yield Until(call, limit)):
             raise call.overdue(limit)

@@ -125,6 +125,12 @@ class Settlement(Generic[T]):
             self._waiters.append((loop, waiter))
             return waiter
 
+    def forget(self, waiter: asyncio.Future[None]) -> None:
+        """Nobody waits for this future any more."""
+        with _guard:
+            if self._waiters is not None:
+                self._waiters = [one for one in self._waiters if one[1] is not waiter]
+
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call it once this ends: in the thread that ends it, or at once if it has."""
         with _guard:

@@ -40,7 +40,7 @@ class Intake:
         self.ready: deque[Any] = deque()  # messages of the class that ``make`` is
         self.closed = False
         self.dry = 0  # how often somebody found nothing to take
-        self._hub = hub
+        self.hub = hub
         self._make = make
         self._parcels: deque[Parcel] = deque()
         self._error: RailgunError | None = None
@@ -56,15 +56,15 @@ class Intake:
 
     def put(self, lease: Lease) -> None:
         """Take the messages of a lease in, behind those of earlier ones."""
-        parcel = self._hub.book.parcel(lease, self._make, self)
+        parcel = self.hub.book.parcel(lease, self._make, self)
         with self.lock:
             wanted = not self.closed and self._error is None
             if wanted:
                 self._parcels.append(parcel)
         if wanted:
-            self._hub.book.begin(parcel)
+            self.hub.book.begin(parcel)
         else:
-            self._hub.book.give_back(lease)
+            self.hub.book.give_back(lease)
 
     def moved(self, parcel: Parcel) -> None:
         with self.lock:
@@ -196,8 +196,13 @@ class Intake:
         for box, runs in unread:
             if box is not None:
                 return_runs(box, runs)
-        self._hub.release(self)
+        self.hub.holdings.release(self)
         self._tell()
+
+    def orphaned(self) -> None:
+        """Whoever took from this is gone, as the garbage collector says."""
+        if not self.closed:
+            self.hub.holdings.orphan(self)
 
     def failed(self, error: RailgunError) -> None:
         """Nothing more will come: whoever takes gets what is here, and then this error."""

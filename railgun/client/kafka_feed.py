@@ -29,6 +29,7 @@ _POLL = 0.005  # seconds until the thread looks for new leases while it waits fo
 _BATCH = 1_000
 _QUIET = 0.25  # seconds after which a log that nobody reads is left
 _ASK = 0.1  # seconds between two questions whether a log really ends where it seems to
+_SETTLED = 0.2  # seconds for which nothing may come behind the end of a log before it is taken for one
 _GONE = 2.0  # seconds after which a topic that the broker does not know is gone
 _AHEAD = {
     "fetch_message_max_bytes": 1024 * 1024,
@@ -170,8 +171,14 @@ class KafkaFeed:
             if now - since >= 100 * _QUIET or len(self._tracks) > 100:
                 del self._tracks[track.topic], self._quiet_since[track.topic]
 
-    def _sort(self, messages: list[Message]) -> None:
+    def _sort(self, messages: list[Any]) -> None:
         """Records to the logs they are from, in order."""
+        reading = [track for track in self._tracks.values() if track.assigned]
+        if len(reading) == 1 and not any([one.error() for one in messages]):  # noqa: C419 - every record pays for it
+            self._troubles.worked()
+            self._trouble_since.clear()
+            reading[0].take(messages)
+            return
         of: dict[str, list[Any]] = {}
         for message in messages:
             error = message.error()
@@ -201,7 +208,7 @@ class KafkaFeed:
         if track is None:
             logger.info("reading logs: %s", error.str())
         elif code == KafkaError._PARTITION_EOF:
-            track.ended = message.offset() or 0
+            track.ended, track.ended_at = message.offset() or 0, time.monotonic()
         elif code in _UNKNOWN:
             self._unknown(track)
         else:
@@ -224,7 +231,11 @@ class KafkaFeed:
     def _look_for_ends(self) -> None:
         """Records are committed a moment before they can be read: only an end that is the log's own shows that one is gone."""
         now = time.monotonic()
-        waiting = [one for one in self._tracks.values() if one.cursors and one.ended >= 0]
+        waiting = [
+            one
+            for one in self._tracks.values()
+            if one.cursors and one.ended >= 0 and now - one.ended_at >= _SETTLED
+        ]
         if not waiting or now - self._asked < _ASK:
             return
         self._asked = now

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
@@ -75,7 +76,7 @@ class PushIntake(Intake):
             one = status_message(
                 self._make, self.subject, lease.status, lease.description, lease.status_headers, lease.reply
             )
-            parcel = self._hub.book.parcel(lease._replace(sequences=[], counts=[]), self._make, self)
+            parcel = self.hub.book.parcel(lease._replace(sequences=[], counts=[]), self._make, self)
             parcel.messages, parcel.done = [one], True
             with self.lock:  # behind the messages that were sent before it
                 self._parcels.append(parcel)
@@ -86,7 +87,7 @@ class PushIntake(Intake):
             if reply:
                 with self.lock:
                     self._credits.append((self._arrived, reply))
-                self._hub.later(self.refill)
+                self.hub.later(self.refill)
         self.heartbeat(lease)
 
     def heartbeat(self, lease: Lease) -> None:
@@ -104,7 +105,7 @@ class PushIntake(Intake):
         for reply in due:
             name = parse(reply)
             if name is not None:
-                self._hub.connection.say(self._hub.address(name.stream, "").partition, name)
+                self.hub.connection.say(self.hub.address(name.stream, "").partition, name)
 
     def discard(self) -> None:
         """What is here is of no use to anybody: it comes again in another way."""
@@ -126,7 +127,7 @@ class PushIntake(Intake):
 
     def close(self) -> None:
         if not self.closed:
-            self._hub.listeners.remove(self)
+            self.hub.listeners.remove(self)
         super().close()
 
 
@@ -208,6 +209,7 @@ class Listener:
 
     def __init__(self, intake: PushIntake) -> None:
         self._intake = intake
+        weakref.finalize(self, intake.orphaned)
 
     def __enter__(self) -> Self:
         return self
@@ -250,6 +252,7 @@ class AsyncListener:
 
     def __init__(self, intake: PushIntake) -> None:
         self._intake = intake
+        weakref.finalize(self, intake.orphaned)
 
     async def __aenter__(self) -> Self:
         return self

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from railgun.client.feeds import Parcel, content
+from railgun.client.feeds import Parcel, content, undelivered
 from railgun.errors import RailgunError
 from railgun.model import headers as h
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from railgun.client.message import Delivery
 
 NEAR = 500  # records that are read on rather than jumped over
+_SEQUENCE = h.LOG_SEQUENCE
 _SUBJECTS = 20_000  # decoded subjects that are remembered
 
 _subjects: dict[bytes, str] = {}
@@ -36,12 +37,13 @@ class Record(Protocol):
 class Cursor:
     """Where the reading of one parcel is."""
 
-    __slots__ = ("_at", "_found", "_passed", "incarnation", "left", "offset", "parcel", "wanted")
+    __slots__ = ("_at", "_found", "_new", "_passed", "incarnation", "left", "offset", "parcel", "wanted")
 
     def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
         self.incarnation = parcel.lease.incarnation
-        self.left = parcel.lease.pending + parcel.count  # messages behind the last one that was passed
+        self.left = parcel.count  # how many messages it still looks for
+        self._new = undelivered(parcel.lease)  # messages behind the last one that were never delivered before
         self.wanted = 0  # the sequence that comes next
         self.offset = 0  # where to look for it, or below
         self._at = -1  # number of the run
@@ -53,97 +55,106 @@ class Cursor:
     def done(self) -> bool:
         return self._at >= len(self.parcel.lease.sequences)
 
-    @property
-    def remaining(self) -> int:
-        """How many messages it still looks for."""
-        return self.left - self.parcel.lease.pending
-
     def _next_run(self) -> None:
         self._at += 1
         lease = self.parcel.lease
         if self._at < len(lease.sequences):
             self.wanted, self.offset = lease.sequences[self._at], lease.offsets[self._at]
 
-    def read(self, records: Sequence[Record], start: int) -> int:
-        """Take what is wanted from the records from ``start`` on; the index behind the last one that was of use."""
-        lease = self.parcel.lease
-        make, box, stamp = self.parcel.make, self.parcel.box, b"%d" % self.incarnation
-        found, plain = self._found, not lease.headers_only
-        last_time, time_ns = b"", 0
-        at, end = start, len(records)
-        while at < end and self._at < len(lease.sequences):
+    def read(self, records: Sequence[Record]) -> int:
+        """Take what is wanted from the records; the index behind the last one that was of use."""
+        at, lease = 0, self.parcel.lease
+        while at < len(records) and self._at < len(lease.sequences):
             run = self._at
-            first, deliveries = lease.sequences[run], lease.deliveries[run]
-            shift, stop = lease.consumer_sequences[run] - first, first + lease.counts[run]
-            wanted, left = self.wanted, self.left
-            while at < end:
-                record = records[at]
-                given = record.headers()
-                if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE:
-                    at += 1  # a tombstone, or nothing of ours
-                    continue
-                sequence = int(given[-3][1] or 0)
-                if given[-1][1] != stamp:
-                    if int(given[-1][1] or 0) > self.incarnation:
-                        left, wanted = (
-                            left - (stop - wanted),
-                            stop,
-                        )  # a stream of the same name took its place
-                        break
-                    at += 1
-                    continue
-                if sequence < wanted:
-                    at += 1
-                    continue
-                if sequence > wanted:  # removed meanwhile
-                    gone = min(sequence, stop) - wanted
-                    left, wanted = left - gone, wanted + gone
-                    if wanted == stop:
-                        break
-                key = record.key() or b""
-                stamped = given[-2][1] or b"0"
-                if stamped != last_time:  # messages of one pack share their time
-                    last_time, time_ns = stamped, int(stamped)
-                left -= 1
-                wanted += 1
-                at += 1
-                payload = record.value() or b""
-                headers: h.Headers = () if len(given) == 3 else [(k, v or b"") for k, v in given[:-3]]
-                if not plain:
-                    payload, headers = content(lease, payload, headers)
-                found.append(
-                    make(
-                        box,
-                        _subjects.get(key) or _subject(key),
-                        payload,
-                        headers,
-                        sequence,
-                        sequence + shift,
-                        deliveries,
-                        time_ns,
-                        left,
-                    )
-                )
-                if wanted == stop:
-                    break
-            self._passed += self.left - left
-            self.wanted, self.left = wanted, left
-            if wanted == stop:
-                self._next_run()
-                if not self.done and self.wanted < stop:
-                    return at  # behind the reader: it waits for a jump
+            at = self._read_run(records, at)
+            if (
+                run < self._at < len(lease.sequences)
+                and self.wanted < lease.sequences[run] + lease.counts[run]
+            ):
+                return at  # the next run is behind the reader: it waits for a jump
         if at:
             self.offset = max(self.offset, (records[at - 1].offset() or 0) + 1)
         return at
+
+    def _read_run(self, records: Sequence[Record], at: int) -> int:
+        """The same for the run that the cursor is in, from this index on. The loop that every message goes through."""
+        lease, run = self.parcel.lease, self._at
+        make, box, deliveries = self.parcel.make, self.parcel.box, lease.deliveries[run]
+        found, whole, stamp = self._found.append, not lease.headers_only, b"%d" % self.incarnation
+        wanted, stop = self.wanted, lease.sequences[run] + lease.counts[run]
+        shift = lease.consumer_sequences[run] - lease.sequences[run]
+        first = deliveries == 1
+        pending = self._new
+        last_time, time_ns = b"", 0
+        for index in range(at, len(records)):
+            record = records[index]
+            given = record.headers()
+            at = index + 1
+            if given is None or len(given) < 3:
+                continue  # a tombstone
+            (name, number), (_, stamped), (_, mark) = given if len(given) == 3 else given[-3:]
+            if name != _SEQUENCE or number is None:
+                continue  # nothing of ours
+            if mark != stamp:
+                if int(mark or 0) < self.incarnation:
+                    continue
+                at, wanted = index, stop  # a stream of the same name took its place
+                break
+            sequence = int(number)
+            if sequence != wanted:
+                if sequence < wanted:
+                    continue
+                gone = min(sequence, stop) - wanted  # removed meanwhile
+                wanted += gone
+                if first:
+                    pending -= gone
+                if wanted == stop:
+                    at = index
+                    break
+            if stamped != last_time:  # messages of one pack share their time
+                last_time, time_ns = stamped or b"", int(stamped or 0)
+            key, payload = record.key() or b"", record.value() or b""
+            headers: h.Headers = () if len(given) == 3 else [(k, v or b"") for k, v in given[:-3]]
+            if not whole:
+                payload, headers = content(lease, payload, headers)
+            subject = _subjects.get(key) or _subject(key)
+            if first:
+                pending -= 1
+            found(
+                make(
+                    box,
+                    subject,
+                    payload,
+                    headers,
+                    sequence,
+                    sequence + shift,
+                    deliveries,
+                    time_ns,
+                    pending,
+                )
+            )
+            wanted += 1
+            if wanted == stop:
+                break
+        self._pass(wanted - self.wanted)
+        return at
+
+    def _pass(self, count: int) -> None:
+        """So many messages were found, or found to be gone."""
+        self.wanted += count
+        self.left -= count
+        self._passed += count
+        lease = self.parcel.lease
+        if lease.deliveries[self._at] == 1:
+            self._new -= count
+        if self.wanted == lease.sequences[self._at] + lease.counts[self._at]:
+            self._next_run()
 
     def skip(self, start: int, end: int) -> None:
         """Everything from ``start`` to the end of the log was read: what should be there is gone."""
         lease = self.parcel.lease
         while not self.done and start <= self.offset <= end:
-            gone = lease.sequences[self._at] + lease.counts[self._at] - self.wanted
-            self.left -= gone
-            self._passed += gone
-            self._next_run()
+            self._pass(lease.sequences[self._at] + lease.counts[self._at] - self.wanted)
 
     def hand_over(self) -> None:
         """Give the parcel what was found since the last time."""
@@ -169,6 +180,7 @@ class Track:
         self.cursors: deque[Cursor] = deque()  # in the order in which they came
         self.assigned = False
         self.ended = -1  # the offset of the end, while the reader is there
+        self.ended_at = 0.0  # and since when
         self.position = 0  # of the reader: the next record that it brings
         self._held: list[Record] = []  # read, and not wanted yet
         self._from = 0  # the lowest offset that can be had without a jump
@@ -183,7 +195,7 @@ class Track:
         if not self.cursors:
             return 0
         ahead = max(self.cursors[0].offset - self.position, 0)
-        return sum(cursor.remaining for cursor in self.cursors) + ahead
+        return sum(cursor.left for cursor in self.cursors) + ahead
 
     def add(self, cursor: Cursor) -> None:
         """Somebody wants records of this log."""
@@ -221,7 +233,7 @@ class Track:
         for cursor in self.cursors:
             if cursor.offset < self._from:
                 continue  # its records are behind the reader: it waits for a jump
-            used = max(used, cursor.read(self._held, 0))
+            used = max(used, cursor.read(self._held))
             cursor.hand_over()
         self.drop_done()
         if used:

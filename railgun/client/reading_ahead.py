@@ -1,6 +1,6 @@
 """Pulls ahead of whoever works on the messages: how many, and when to ask again.
 
-Two pulls at most wait at the shard. The window, how many messages are asked for or wait here, begins small, doubles when
+Two pulls at most wait at the shard. The window, how many messages are asked for or wait here, begins small, grows fourfold when
 the user had to wait although there was more, and halves when it lasted too long: a slow worker holds few messages back from
 others that share the consumer. It is bounded in messages and, by the size of those that came lately, in bytes.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_MESSAGES = 2_000
+MOST_MESSAGES = 8_000
 MOST_BYTES = 8 * 1024 * 1024
 _PULLS = 2
 _EXPIRES = 30 * NANOS
@@ -71,13 +71,13 @@ class PullIntake(Intake):
         ticket = self._next_pull()
         if ticket is None:
             return
-        box = self._hub.latest_box(self._address.stream, self._address.consumer)
+        box = self.hub.latest_box(self._address.stream, self._address.consumer)
         acks = box.take() if box is not None and box.entries else []
         if acks:
             assert box is not None
             ticket.address = box.address
         try:
-            self._hub.book.open(ticket, acks, self._sent)
+            self.hub.book.open(ticket, acks, self._sent)
         except RailgunError as error:
             self._sent(error)
 
@@ -101,7 +101,7 @@ class PullIntake(Intake):
                 return None
             self._adapt(now)
             batch, limit = (1, 0) if self._one_large else (min(room, self._batch), self._bytes)
-            number = self._hub.connection.packer.take_number()
+            number = self.hub.connection.packer.take_number()
             ticket = Ticket(self._address, self, Pull(number, batch, limit, self._expires))
             self._tickets[number] = ticket
             return ticket
@@ -111,7 +111,7 @@ class PullIntake(Intake):
         lasted, self._turned = now - self._turned, now
         waited, self._seen_dry = self.dry > self._seen_dry, self.dry
         if waited and self._backlog:
-            self._window = min(self._window * 2, self._most)
+            self._window = min(self._window * 4, self._most)
         elif lasted > _SLOW:
             self._window = max(self._window // 2, self._least)
 
@@ -142,7 +142,7 @@ class PullIntake(Intake):
                 self._tickets.pop(ticket.id, None)
             if lease.status:
                 self._ended(lease, ticket)
-            self._hub.later(self.refill)
+            self.hub.later(self.refill)
 
     def _ended(self, lease: Lease, ticket: Ticket) -> None:
         if lease.description == "Exceeded MaxWaiting":
@@ -170,7 +170,7 @@ class PullIntake(Intake):
             logger.warning(
                 "a pull from %s was not answered and is sent again; is a worker alive?", self._name
             )
-            self._hub.tell_later(ticket.address, pull=ticket.rest())
+            self.hub.tell_later(ticket.address, pull=ticket.rest())
         if self._not_before:
             self.refill()
 
@@ -180,4 +180,4 @@ class PullIntake(Intake):
             tickets = list(self._tickets.values())
             self._tickets.clear()
         for ticket in tickets:
-            self._hub.book.cancel(ticket)
+            self.hub.book.cancel(ticket)

@@ -81,4 +81,7 @@ async def _until(step: Until) -> bool:
             await waiter
     except TimeoutError:
         return step.settlement.done
+    finally:
+        if not step.settlement.done:
+            step.settlement.forget(waiter)
     return True

@@ -6,6 +6,7 @@ was not handed out. It survives restarts of workers and brokers; it ends with an
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -71,6 +72,7 @@ class Messages:
     def _opened(self) -> Intake:
         if self._intake is None:
             self._intake = steps.run(open_intake(self._hub, *self._of, Message))
+            weakref.finalize(self, self._intake.orphaned)
             if self._closed:  # by another thread, meanwhile
                 self._intake.close()
         return self._intake
@@ -129,6 +131,7 @@ class AsyncMessages:
     async def _opened(self) -> Intake:
         if self._intake is None:
             self._intake = await steps.run_async(open_intake(self._hub, *self._of, AsyncMessage))
+            weakref.finalize(self, self._intake.orphaned)
             if self._closed:
                 self._intake.close()
         return self._intake

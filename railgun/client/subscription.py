@@ -55,7 +55,7 @@ class Running:
                     logger.info("message %d was not kept alive: %s", message.sequence, error)
 
     def close(self) -> None:
-        self._hub.release(self)
+        self._hub.holdings.release(self)
 
     def failed(self, error: RailgunError) -> None:
         """What runs goes on."""
@@ -68,6 +68,8 @@ class _Subscribed:
         self._intake = intake
         self._name = name
         self._running = running
+        self._done = threading.Event()
+        intake.hub.holdings.begin(self)
         self.error: RailgunError | None = None  # what ended it, if it was not asked to end
 
     def __repr__(self) -> str:
@@ -96,8 +98,15 @@ class _Subscribed:
         self._intake.close()
 
     def _over(self) -> None:
+        """No handler runs any more."""
         if self._running is not None:
             self._running.close()
+        self._intake.hub.holdings.end(self)
+        self._done.set()
+
+    def ended(self, timeout: float) -> bool:
+        """Wait in a thread until no handler runs; whether that is so. For the connection, when it is closed."""
+        return self._done.wait(timeout)
 
 
 def _checked(concurrency: int) -> int:
@@ -121,7 +130,6 @@ class Subscription(_Subscribed):
         self._handler = handler
         self._alive = concurrency
         self._lock = threading.Lock()
-        self._done = threading.Event()
         self._threads = [
             threading.Thread(target=self._work, name=f"railgun-handler-{number}", daemon=True)
             for number in range(concurrency)
@@ -169,7 +177,6 @@ class Subscription(_Subscribed):
                 last = self._alive == 0
             if last:
                 self._over()
-                self._done.set()
 
     def _handle(self, message: Message) -> None:
         running = self._running

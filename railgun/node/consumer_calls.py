@@ -1,7 +1,6 @@
-"""Calls of the API about consumers, at the owner of their stream: create, info, delete, lists, pulls, acknowledgements.
+"""Calls of the API about consumers, at the owner of their stream: create, info, delete and lists.
 
-Answers are frames, or None where nobody is answered here: pulls are answered by leases, and an acknowledgement that cannot
-be placed not at all (ACK-17).
+Pulls, acknowledgements and flow control are passed on to :mod:`railgun.node.raw_deliveries`.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from railgun.api import consumers as api
-from railgun.api.deliveries import parse_acknowledgement, parse_delivery, parse_pull
 from railgun.api.names import ApiName, Operation
 from railgun.api.responses import error_response, success_response
 from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
-from railgun.model.wire import AckRun, ApiRequest, Frame
+from railgun.model.wire import ApiRequest, Frame
 from railgun.node.attendance import Attendance, key_of
-from railgun.node.consuming import CONFIRMED, Consuming
+from railgun.node.consuming import Consuming
 from railgun.node.listening import Listening
 from railgun.node.pushing import Pushing
+from railgun.node.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.node.work import Work
 from railgun.semantics.consumers import pulls
 from railgun.semantics.consumers.rules import check_consumer_update, normalise_consumer
@@ -35,9 +34,7 @@ OPERATIONS = frozenset(
         Operation.CONSUMER_DELETE,
         Operation.CONSUMER_NAMES,
         Operation.CONSUMER_LIST,
-        Operation.CONSUMER_MSG_NEXT,
-        Operation.ACK,
-        Operation.FLOW_CONTROL,
+        *DELIVERIES,
     }
 )
 
@@ -58,7 +55,7 @@ class ConsumerCalls:
         self._attendance = attendance
         self._listening = listening
         self._consuming = consuming
-        self._pushing = pushing
+        self._deliveries = RawDeliveries(consuming, pushing)
         self._tell_events = tell_events
 
     def answer(
@@ -66,12 +63,8 @@ class ConsumerCalls:
     ) -> list[Frame] | None:
         """The frames that answer the call; ``now`` is the wall clock."""
         operation = name.operation
-        if operation is Operation.CONSUMER_MSG_NEXT:
-            return self._next(request, name, time, now, work)
-        if operation is Operation.ACK:
-            return self._acknowledge(request, name, time, now, work)
-        if operation is Operation.FLOW_CONTROL:
-            return self._flow_control(name, work)
+        if operation in DELIVERIES:
+            return self._deliveries.answer(request, name, time, now, work)
         if stream is None:
             return [error_response(operation, refusals.STREAM_NOT_FOUND)]  # CON-25
         if operation is Operation.CONSUMER_NAMES:
@@ -136,13 +129,13 @@ class ConsumerCalls:
         decided = check_consumer_update(consumer.config, config, stream.config, others, listened=listened)
         if isinstance(decided, Refusal):
             return decided
-        key, before = key_of(stream, consumer), consumer.config.deliver_subject
+        key, before = key_of(stream, consumer), consumer.config
         stream.consumers.update(consumer, decided, time)
         work.stir(stream)
         if self._attendance.is_hungry(key):
             self._attendance.feed(key, consumer.terms.filter)
-        if before != decided.deliver_subject:
-            self._listening.removed(key, before)
+        if (before.deliver_subject, before.deliver_group) != (decided.deliver_subject, decided.deliver_group):
+            self._listening.removed(key, before.deliver_subject)
             self._listening.added(key, decided, work, time)
         self._attendance.unused(key)
         self._attendance.used(key, decided, time)
@@ -178,69 +171,6 @@ class ConsumerCalls:
     def _seen(self, stream: StreamState, consumer: ConsumerState) -> api.Presence:
         key = key_of(stream, consumer)
         return api.Presence(self._attendance.waiting(key), self._listening.is_bound(key))
-
-    # -- deliveries
-
-    def _next(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
-    ) -> list[Frame] | None:
-        found = self._consuming.find(name.stream, name.consumer)
-        if found is None:
-            self._consuming.nobody(request.client, name.stream, name.consumer, request.request, work)
-            return None
-        self._pull(found, request, request.body, time, now, work)
-        return None
-
-    def _pull(
-        self,
-        found: tuple[StreamState, ConsumerState],
-        request: ApiRequest,
-        body: bytes,
-        time: int,
-        now: int,
-        work: Work,
-    ) -> None:
-        stream, consumer = found
-        asked = parse_pull(body)
-        if isinstance(asked, str):
-            refused = pulls.PUSH_BASED if consumer.config.is_push else pulls.bad_request(asked)
-            waiting = pulls.Waiting(request.client, request.request, 0)
-            self._consuming.tell(stream, consumer, waiting, refused, work)
-            return
-        pull = asked._replace(id=request.request)
-        self._consuming.pull(stream, consumer, pull, request.client, time, now, work)
-
-    def _acknowledge(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
-    ) -> list[Frame] | None:
-        found = self._consuming.find(name.stream, name.consumer)
-        delivery = parse_delivery(name.filter)
-        if found is None or delivery is None:
-            return None
-        said = parse_acknowledgement(request.body)
-        if said.kind == "unknown":
-            return [CONFIRMED]  # ACK-12
-        kind = "ack" if said.kind == "next" else said.kind
-        run = AckRun(
-            kind,
-            delivery.sequence,
-            1,
-            delivery.consumer_sequence,
-            delivery.deliveries,
-            said.delay,
-            said.reason,
-        )
-        confirmed = self._consuming.acknowledge(*found, [run], time, work)
-        if said.kind == "next":  # ACK-09, ACK-10
-            self._pull(found, request, said.pull, time, now, work)
-            return None
-        return [CONFIRMED] if confirmed else None  # ACK-13, ACK-17
-
-    def _flow_control(self, name: ApiName, work: Work) -> list[Frame]:
-        found = self._consuming.find(name.stream, name.consumer)
-        if found is not None:
-            self._pushing.flow_answered(*found, name.filter, work)
-        return [CONFIRMED]
 
 
 def _generated(stream: StreamState, request: ApiRequest, time: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from railgun.api.names import ApiName
 from railgun.model.cluster import ClusterLimits
+from railgun.model.refusals import Refusal
 from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Presence, PublishPack
 from railgun.node.advisories import Advisories
 from railgun.node.attendance import Attendance, key_of
@@ -104,6 +105,10 @@ class ConsumerRoom:
     def command(self, command: ConsumerCommand, time: int, now: int, work: Work) -> None:
         self._consuming.command(command, time, now, work)
 
+    def refuse(self, command: ConsumerCommand, refusal: Refusal, work: Work) -> None:
+        """Tell whoever waits for it that the command could not be applied."""
+        self._consuming.refuse(command, refusal, work)
+
     def presence(self, presence: Presence, time: int, now: int, work: Work) -> None:
         self._consuming.presence(presence, time, now, work)
 
@@ -147,7 +152,7 @@ class ConsumerRoom:
         self._delivering.run(work, moment)
         for name in self._tell_all(work, moment):  # dead letters that came too late for this drain
             stream = self._streams.get(name)
-            for key in [] if stream is None else self._attendance.hungry(stream):
+            for key in [] if stream is None else self._attendance.hungry(stream.incarnation):
                 self._attendance.postpone(key)
         self._republishing.run(work)
         self._captures.finish()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from railgun.api.streams import refusal_frame
 from railgun.model import refusals
+from railgun.model.refusals import Refusal
 from railgun.model.wire import AckRun, ConsumerCommand, Frame, Lease, Presence, Pull
 from railgun.node.attendance import Attendance, ConsumerKey, key_of, living
 from railgun.node.audience import Audience
@@ -73,12 +74,21 @@ class Consuming:
             self.nobody(command.client, command.stream, command.consumer, command.pull.id, work)
 
     @staticmethod
+    def refuse(command: ConsumerCommand, refusal: Refusal, work: Work) -> None:
+        """The command could not be applied: whoever waits for its answer or its messages hears why."""
+        if command.request:
+            work.answer(command.client, command.request, [refusal_frame(refusal)])
+        if command.pull is not None and command.client:
+            ended = Status(refusal.code, refusal.description)
+            work.replies(command.client).leases.append(
+                _of_nobody(command.stream, command.consumer, command.pull.id, ended)
+            )
+
+    @staticmethod
     def nobody(client: str, stream: str, consumer: str, pull: int, work: Work) -> None:
         """The answer to a pull of a consumer that does not live."""
         if client:
-            gone = Lease(stream, 0, consumer, 0, "", pull=pull, done=True)
-            status, description, _ = pulls.CONSUMER_DELETED
-            work.replies(client).leases.append(gone._replace(status=status, description=description))
+            work.replies(client).leases.append(_of_nobody(stream, consumer, pull, pulls.CONSUMER_DELETED))
 
     def find(
         self, stream: str, consumer: str, incarnation: int = 0, number: int = 0
@@ -196,6 +206,11 @@ class Consuming:
         self._audience.forget(client)
         if lost:
             self._listening.changed(gained, lost, work, time)
+
+
+def _of_nobody(stream: str, consumer: str, pull: int, status: Status) -> Lease:
+    ended = Lease(stream, 0, consumer, 0, "", pull=pull, done=True)
+    return ended._replace(status=status.code, description=status.description)
 
 
 def _tamed(run: AckRun) -> AckRun:

@@ -52,7 +52,7 @@ class Delivering:
     def _concerned(self, state: StreamState, work: Work) -> Iterable[ConsumerKey]:
         """Consumers that may have got work: where messages were only added, those that may want these."""
         if state.name in work.stirred:
-            return self._attendance.hungry(state)
+            return self._attendance.hungry(state.incarnation)
         return self._attendance.hungry_for(state.incarnation, set(work.log_of(state).subjects))
 
     def serve(self, key: ConsumerKey, work: Work, moment: int) -> int:

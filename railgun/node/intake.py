@@ -101,8 +101,7 @@ class Intake:
             work.answer(request.client, request.request, [api.refusal_frame(refusal)])
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)
-            if command.request:
-                work.answer(command.client, command.request, [api.refusal_frame(refusal)])
+            self._consumers.refuse(command, refusal, work)
 
     # -- what it is
 

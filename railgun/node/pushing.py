@@ -36,10 +36,9 @@ class Pushing:
         most: int,
     ) -> tuple[int, bool]:
         """Send what may be sent now: how many messages, and whether more may be sent at once."""
-        pace = self._listening.pace(key)
-        if pace is None:
+        pace, listeners = self._listening.pace(key), self._listening.listeners(consumer.config)
+        if pace is None or not listeners:
             return 0, False
-        listeners = self._listening.listeners(consumer.config)
         given, again, more = 0, 0, False
         while not pace.halted:
             again = _not_yet(pace, consumer, moment)
@@ -139,8 +138,10 @@ def _not_yet(pace: Pace, consumer: ConsumerState, moment: int) -> int:
 def _take(pace: Pace, consumer: ConsumerState, moment: int, most: int) -> Taken:
     asked = 1 if _replayed(pace, consumer) else most
     taken = consumer.take(asked, push.allowed_bytes(pace, consumer.config), moment)
-    if taken.stopped == "bytes" and not taken.count and not pace.out:
-        return consumer.take(1, 0, moment)  # larger than what may be sent at once
+    if taken.stopped == "bytes" and not taken.count and not pace.asked:
+        return consumer.take(
+            1, 0, moment
+        )  # larger than what may be sent at once, and no answer would make room
     return taken
 
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 FETCH: Final = 500
 IN_FLIGHT: Final = 10_000  # what a consumer may have delivered and not acked
 PATIENCE: Final = 20.0  # seconds without a message after which a row has failed
+PACE: Final = 0.05
 SILENCE: Final = 0.5  # seconds without a message after which a competitor has nothing more to do
 
 
@@ -33,7 +34,7 @@ class Consumers(Protocol):
     def handled_one_by_one(
         self, stream: str, name: str, subject: str, payload: bytes, count: int
     ) -> list[float]:
-        """Seconds from each publish to the handler's call."""
+        """Seconds from each publish to the handler's call; :data:`PACE` apart, so that none meets the ack before it."""
 
     def take_until_silence(self, stream: str, name: str) -> tuple[int, float]:
         """Fetch and ack until nothing comes any more: how many came, and the monotonic time of the last ack."""

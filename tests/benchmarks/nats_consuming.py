@@ -9,7 +9,7 @@ from typing import Any
 
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from tests.benchmarks.consuming import FETCH, IN_FLIGHT, PATIENCE, SILENCE, Wanted
+from tests.benchmarks.consuming import FETCH, IN_FLIGHT, PACE, PATIENCE, SILENCE, Wanted
 
 
 class NatsConsumers:
@@ -97,6 +97,7 @@ class NatsConsumers:
                 await self._jetstream.publish(subject, payload)
                 await asyncio.wait_for(called.wait(), PATIENCE)
                 taken.append(handled[-1] - begin)
+                await asyncio.sleep(PACE)
             await subscription.unsubscribe()
             return taken
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from itertools import islice
 
 import railgun
-from tests.benchmarks.consuming import FETCH, IN_FLIGHT, PATIENCE, SILENCE, Wanted
+from tests.benchmarks.consuming import FETCH, IN_FLIGHT, PACE, PATIENCE, SILENCE, Wanted
 from tests.support.waiting import wait_until
 
 
@@ -96,6 +96,7 @@ class RailgunConsumers:
                 if not called.wait(PATIENCE):
                     raise RuntimeError("the handler was not called")
                 taken.append(handled[-1] - begin)
+                time.sleep(PACE)
         return taken
 
     def take_until_silence(self, stream: str, name: str) -> tuple[int, float]:

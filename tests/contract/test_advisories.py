@@ -135,9 +135,11 @@ def test_a_stream_may_capture_them(rg: Railgun, stream: Stream, unique: Unique, 
 @pytest.mark.parametrize("nak", [False, True])
 def test_max_deliveries(rg: Railgun, stream: Stream, events: Events, clock: Clock, nak: bool) -> None:
     add(rg, stream.name, max_deliver=2, ack_wait=10 * SECOND)
+    spent = None
     for deliveries in (1, 2):
         assert events.of(told("MAX_DELIVERIES", stream)) == []
         (message,) = take(rg, stream.name)
+        spent = message
         assert (delivery(message).sequence, delivery(message).deliveries) == (1, deliveries)
         if nak:
             settle(rg, message, b"-NAK")
@@ -156,7 +158,8 @@ def test_max_deliveries(rg: Railgun, stream: Stream, events: Events, clock: Cloc
         clock.advance(11)
         for message in take(rg, stream.name):
             settle(rg, message)
-    rg.request(message.reply, b"-NAK")
+    assert spent is not None
+    rg.request(spent.reply, b"-NAK")
     marker(rg, events, stream)
     assert len(events.of(told("MAX_DELIVERIES", stream))) == 1
 

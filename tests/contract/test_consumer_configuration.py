@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from railgun import Railgun, Stream
+from railgun import Message, Railgun, Stream
 from railgun.errors import ApiError
 from railgun.testing import Clock
 from tests.support.consumers import (
@@ -427,7 +427,7 @@ def test_several_filters_are_one_order(rg: Railgun, make: Make) -> None:
     filters = [f"{stream.name}.{token}" for token in ("b", "a", "d")]
     consumer = stream.create_consumer("C", filter_subjects=filters)
     wanted = [number for number, token in enumerate(tokens, 1) if token != "c"]
-    found = []
+    found: list[Message] = []
     while batch := consumer.fetch(50, wait=1.0) if len(found) < len(wanted) else []:
         found += batch
     assert [message.sequence for message in found] == wanted
@@ -628,8 +628,9 @@ def test_redelivered_counts_messages_and_not_attempts(rg: Railgun, make: Make) -
     add(rg, stream.name)
     found = take(rg, stream.name, batch=3)
     assert about(rg, stream.name)["num_redelivered"] == 0
+    again = found[0]
     for _ in range(3):
-        settle(rg, found[0], b"-NAK")
+        settle(rg, again, b"-NAK")
         (again,) = take(rg, stream.name)
         assert delivery(again).sequence == 1
         assert about(rg, stream.name)["num_redelivered"] == 1

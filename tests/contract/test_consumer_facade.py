@@ -89,6 +89,26 @@ def test_a_large_fetch_reads_the_log(rg: Railgun, make: Make) -> None:
     assert [m.sequence for m in worker.fetch(500, wait=10.0)] == list(range(2_501, 3_001))
 
 
+def test_a_start_time_is_given_as_a_datetime(rg: Railgun, make: Make) -> None:
+    stream = make()
+    put(rg, stream, 3)
+    worker = stream.create_consumer("C", deliver_policy="by_start_time", opt_start_time=stream.get(1).time)
+    assert len(worker.fetch(3, wait=5.0)) == 3
+    naive = stream.get(1).time.replace(tzinfo=None)
+    with pytest.raises(railgun.ConfigError, match="time zone"):
+        stream.create_consumer("D", deliver_policy="by_start_time", opt_start_time=naive)
+
+
+@pytest.mark.rule("CON-28")
+def test_a_redelivery_has_nothing_of_its_own_lease_behind_it(rg: Railgun, make: Make) -> None:
+    stream = make()
+    worker = stream.create_consumer("C")
+    put(rg, stream, 3)
+    for message in worker.fetch(2, wait=5.0):
+        message.nak()
+    assert [(m.deliveries, m.pending) for m in worker.fetch(3, wait=5.0)] == [(2, 1), (2, 1), (1, 0)]
+
+
 def test_removed_messages_are_left_out(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=-1)

@@ -260,8 +260,7 @@ def test_heartbeats_of_a_pull(rg: Railgun, stream: Stream, clock: Clock) -> None
         clock.advance(6)
         clock.advance(20)
         replies = waiting.result()
-    beat = (100, "Idle Heartbeat")
-    assert statuses(replies) == [MESSAGE, MESSAGE, beat, TIMED_OUT]
+    assert statuses(replies) == [MESSAGE, MESSAGE, (100, "Idle Heartbeat"), TIMED_OUT]
     assert sequences(replies) == [3, 4]
     heartbeat = replies[2]
     assert (heartbeat.header("Nats-Last-Consumer"), heartbeat.header("Nats-Last-Stream")) == ("4", "4")

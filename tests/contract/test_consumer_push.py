@@ -30,7 +30,7 @@ def put(rg: Railgun, stream: Stream, count: int, payload: bytes = b"x") -> None:
 
 def heard(listener: Any, count: int) -> list[Any]:
     """So many of the next messages and statuses."""
-    found = []
+    found: list[Any] = []
     while len(found) < count:
         message = listener.next(wait=SOON)
         assert message is not None, f"{len(found)} of {count} came"
@@ -274,7 +274,7 @@ def test_flow_control_halts_until_it_is_answered(rg: Railgun, make: Make, inbox:
 @pytest.mark.rule("PSH-07")
 def test_a_listener_answers_flow_control_by_itself(rg: Railgun, make: Make, inbox: str) -> None:
     stream = make()
-    fields = {"flow_control": True, "idle_heartbeat": 3600 * SECOND, "ack_policy": "none"}
+    fields: dict[str, Any] = {"flow_control": True, "idle_heartbeat": 3600 * SECOND, "ack_policy": "none"}
     add(rg, stream.name, deliver_subject=inbox, **fields)
     put(rg, stream, 20, b"x" * 500_000)
     with rg.listen(inbox) as listener:
@@ -398,7 +398,8 @@ def test_an_ordered_consumer_makes_up_for_a_lost_delivery(
 ) -> None:
     stream = make()
     listeners = rg.connection.consuming.listeners
-    arrive, lost = listeners.take, []
+    arrive = listeners.take
+    lost: list[Any] = []
 
     def lose_one(lease: Any) -> None:
         if lease.stream == stream.name and lease.sequences == [4] and not lost:

@@ -97,8 +97,8 @@ def test_by_start_sequence(rg: Railgun, make: Make) -> None:
     orders(rg, stream, 1, "paid")
     orders(rg, stream, 1, "new")
     orders(rg, stream, 1, "paid")
-    paid = {"deliver_policy": policy, "opt_start_seq": 12, "filter_subject": f"{stream.name}.paid"}
-    add(rg, stream.name, "PAID", **paid)
+    paid = f"{stream.name}.paid"
+    add(rg, stream.name, "PAID", deliver_policy=policy, opt_start_seq=12, filter_subject=paid)
     found = take(rg, stream.name, "PAID", 5)
     assert [(delivery(one).sequence, delivery(one).consumer_sequence) for one in found] == [(21, 1), (23, 2)]
 
@@ -188,6 +188,7 @@ def test_start_options_belong_to_their_policies(rg: Railgun, make: Make) -> None
 
     for policy, name in names.items():
         begin = f"consumer delivery policy is deliver {name}, but optional"
+        also: dict[str, Any]
         if policy != "by_start_sequence":
             also = {"opt_start_time": time} if policy == "by_start_time" else {}
             assert refusal(policy, opt_start_seq=3, **also) == f"{begin} start sequence is also set"

@@ -42,6 +42,9 @@ class ConsumingClient(RawClient):
         self._numbers = itertools.count(1_000_000)
         super().__init__(cell.bootstrap, cell.prefix, PARTITIONS)
 
+    def __enter__(self) -> ConsumingClient:
+        return self
+
     def _take(self, message: Any) -> None:
         if message is not None and message.error() is None and message.key() == self.client.encode():
             self.leases += ReplyBatch.decode(message.value() or b"").leases
@@ -84,7 +87,7 @@ class ConsumingClient(RawClient):
         partition = partition_of(stream, PARTITIONS)
         values = []
         for record in self.records(self.names.rejected, partition):
-            headers = dict(record.headers() or [])
+            headers: dict[str, Any] = dict(record.headers() or [])
             assert headers["Railgun-Reason"]
             assert headers["Railgun-Source"].startswith(f"{self.names.commands}/{partition}/".encode())
             values.append(record.value())
@@ -171,11 +174,11 @@ def test_unreadable_commands_are_kept_and_the_shard_goes_on(client: ConsumingCli
         candidates = [chance.randbytes(chance.randrange(1, 200)) for _ in range(40)]
         candidates += [whole[: chance.randrange(len(whole))] for _ in range(10)]
         candidates += [whole + b"\0", b"\xff" * 500, b"{}", whole[::-1]]
-        for value in candidates:
+        for candidate in candidates:
             try:
-                decode(value)
+                decode(candidate)
             except WireError:
-                sent.append((kind, value))
+                sent.append((kind, candidate))
     assert len(sent) > 80
     before = counts(client.consumer(stream))
     already = len(client.unreadable(stream))
@@ -230,7 +233,7 @@ def test_odd_numbers_in_a_pull(client: ConsumingClient) -> None:
     odd = list(itertools.product(("max_bytes", "expires", "heartbeat"), numbers))
     odd += [("batch", value) for value in (-(2**31), -1, 0, 2**31 - 1)]
     for field, value in odd:
-        pull = Pull(client.number(), **{field: value}, no_wait=True)  # type: ignore[arg-type]
+        pull = Pull(client.number(), **{field: value}, no_wait=True)
         client.tell(
             stream, ConsumerCommand(stream, lease.incarnation, "C", lease.number, client.client, 0, [], pull)
         )

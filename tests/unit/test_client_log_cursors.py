@@ -70,7 +70,7 @@ def parcel_of(
     lease = Lease(
         "S", incarnation, "", 0, "log",
         sequences=[run[0] for run in runs], counts=[run[1] for run in runs], offsets=[run[2] for run in runs],
-        consumer_sequences=[run[0] + 100 for run in runs], deliveries=[2] * len(runs), pending=pending,
+        consumer_sequences=[run[0] + 100 for run in runs], deliveries=[1] * len(runs), pending=pending,
     )  # fmt: skip
     owner = Owner()
     return Parcel(lease, None, Message, owner), owner
@@ -103,11 +103,25 @@ def test_a_run_is_read_and_a_lease_that_goes_on_there_needs_no_jump() -> None:
     assert owner.sequences == [1, 2, 3, 4, 5]
     assert [m.consumer_sequence for m in owner.seen] == [101, 102, 103, 104, 105]
     assert [m.pending for m in owner.seen] == [11, 10, 9, 8, 7]
-    assert {(m.subject, m.deliveries, m.time_ns, m.headers) for m in owner.seen} == {("s.a", 2, 77, ())}
+    assert {(m.subject, m.deliveries, m.time_ns, m.headers) for m in owner.seen} == {("s.a", 1, 77, ())}
     following, second = parcel_of([(6, 9, 11)])  # the offset may be lower than the message's own
     track.add(Cursor(following))
     assert reading(track, log) == 0
     assert second.sequences == list(range(6, 15))
+
+
+def test_redeliveries_have_nothing_of_their_own_lease_behind_them() -> None:
+    track = Track("log")
+    parcel, owner = parcel_of([(1, 3, 0), (5, 3, 0)], pending=4)
+    parcel.lease = parcel.lease._replace(deliveries=[2, 1])
+    track.add(Cursor(parcel))
+    reading(track, [Stored(number, number) for number in (1, 3, 5, 7)])
+    assert [(m.sequence, m.deliveries, m.pending) for m in owner.seen] == [
+        (1, 2, 7),
+        (3, 2, 7),
+        (5, 1, 6),
+        (7, 1, 4),
+    ]
 
 
 def test_tombstones_markers_and_removed_messages_are_passed() -> None:

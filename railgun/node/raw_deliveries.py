@@ -1,0 +1,98 @@
+"""Deliveries over the API by name: pulls, acknowledgements and flow control, as clients without our code send them.
+
+Answers are frames, or None where nobody is answered here: pulls are answered by leases, and an acknowledgement that cannot
+be placed not at all (ACK-17).
+"""
+
+from __future__ import annotations
+
+from railgun.api.deliveries import parse_acknowledgement, parse_delivery, parse_pull
+from railgun.api.names import ApiName, Operation
+from railgun.model.wire import AckRun, ApiRequest, Frame
+from railgun.node.consuming import CONFIRMED, Consuming
+from railgun.node.pushing import Pushing
+from railgun.node.work import Work
+from railgun.semantics.consumers import pulls
+from railgun.semantics.consumers.state import ConsumerState
+from railgun.semantics.stream import StreamState
+
+DELIVERIES = frozenset({Operation.CONSUMER_MSG_NEXT, Operation.ACK, Operation.FLOW_CONTROL})
+
+
+class RawDeliveries:
+    """Reads what such clients send, and has it done as for everybody else."""
+
+    def __init__(self, consuming: Consuming, pushing: Pushing) -> None:
+        self._consuming = consuming
+        self._pushing = pushing
+
+    def answer(
+        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
+    ) -> list[Frame] | None:
+        """The frames that answer the call; ``now`` is the wall clock."""
+        if name.operation is Operation.CONSUMER_MSG_NEXT:
+            return self._next(request, name, time, now, work)
+        if name.operation is Operation.ACK:
+            return self._acknowledge(request, name, time, now, work)
+        return self._flow_control(name, work)
+
+    def _next(
+        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
+    ) -> list[Frame] | None:
+        found = self._consuming.find(name.stream, name.consumer)
+        if found is None:
+            self._consuming.nobody(request.client, name.stream, name.consumer, request.request, work)
+            return None
+        self._pull(found, request, request.body, time, now, work)
+        return None
+
+    def _pull(
+        self,
+        found: tuple[StreamState, ConsumerState],
+        request: ApiRequest,
+        body: bytes,
+        time: int,
+        now: int,
+        work: Work,
+    ) -> None:
+        stream, consumer = found
+        asked = parse_pull(body)
+        if isinstance(asked, str):
+            refused = pulls.PUSH_BASED if consumer.config.is_push else pulls.bad_request(asked)
+            waiting = pulls.Waiting(request.client, request.request, 0)
+            self._consuming.tell(stream, consumer, waiting, refused, work)
+            return
+        pull = asked._replace(id=request.request)
+        self._consuming.pull(stream, consumer, pull, request.client, time, now, work)
+
+    def _acknowledge(
+        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
+    ) -> list[Frame] | None:
+        found = self._consuming.find(name.stream, name.consumer)
+        delivery = parse_delivery(name.filter)
+        if found is None or delivery is None:
+            return None
+        said = parse_acknowledgement(request.body)
+        if said.kind == "unknown":
+            return [CONFIRMED]  # ACK-12
+        kind = "ack" if said.kind == "next" else said.kind
+        run = AckRun(
+            kind,
+            delivery.sequence,
+            1,
+            delivery.consumer_sequence,
+            delivery.deliveries,
+            said.delay,
+            said.reason,
+        )
+        confirmed = self._consuming.acknowledge(*found, [run], time, work)
+        if said.kind == "next":  # ACK-09, ACK-10
+            self._pull(found, request, said.pull, time, now, work)
+            return None
+        return [CONFIRMED] if confirmed else None  # ACK-13, ACK-17
+
+    def _flow_control(self, name: ApiName, work: Work) -> list[Frame]:
+        found = self._consuming.find(name.stream, name.consumer)
+        if found is not None:
+            self._pushing.flow_answered(*found, name.filter, work)
+        return [CONFIRMED]
