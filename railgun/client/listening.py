@@ -105,7 +105,7 @@ class PushIntake(Intake):
         for reply in due:
             name = parse(reply)
             if name is not None:
-                self.hub.connection.say(self.hub.address(name.stream, "").partition, name)
+                self.hub.connection.requests.say(self.hub.address(name.stream, "").partition, name)
 
     def discard(self) -> None:
         """What is here is of no use to anybody: it comes again in another way."""
