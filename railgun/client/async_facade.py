@@ -15,7 +15,7 @@ from railgun.client import listening, operations, session, steps
 from railgun.client.advisories import AsyncAdvisories
 from railgun.client.connection import Connection
 from railgun.client.handlers import Handlers
-from railgun.client.listening import AsyncListener, PushIntake
+from railgun.client.listening import AsyncListener
 from railgun.client.message import AsyncMessage
 from railgun.client.opening import (
     DEFAULT_ADDRESS,
@@ -27,6 +27,7 @@ from railgun.client.opening import (
 from railgun.client.operations import Call
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.push_intake import PushIntake
 from railgun.client.steps import Steps
 from railgun.client.stream import AsyncStream
 from railgun.client.unrouted import Unrouted

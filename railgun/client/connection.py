@@ -17,16 +17,14 @@ from typing import Any
 
 from railgun.api.names import ApiName, Route
 from railgun.client import lifetime
-from railgun.client.acks import AckBox
-from railgun.client.calls import Calls, PendingCall
 from railgun.client.consuming import Consuming
 from railgun.client.feeds import DirectFeed, Feed
-from railgun.client.fetching import WaitingPull
 from railgun.client.futures import Settlement, Wakeups
 from railgun.client.packing import Packer
 from railgun.client.packs import Lane
 from railgun.client.registry import RegistryView
-from railgun.client.transport import REQUEST, Delivered, Topology, Transport
+from railgun.client.requests import Requests
+from railgun.client.transport import Topology, Transport
 from railgun.client.watch import START_A_WORKER, Watch
 from railgun.errors import (
     ConfigError,
@@ -34,11 +32,10 @@ from railgun.errors import (
     NoStreamResponse,
     NoWorker,
     RailgunError,
-    RequestTimeout,
 )
 from railgun.model.partitioning import partition_of
 from railgun.model.subjects import is_literal
-from railgun.model.wire import AckRun, ApiRequest, HeaderList, Lease, ReplyBatch, WireError
+from railgun.model.wire import Lease, ReplyBatch, WireError
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +66,7 @@ class Connection:
         self._lanes: dict[str, Lane] = {}  # by stream
         self._lock = threading.RLock()
         self._listening: set[int] = set()
-        self._calls = Calls()
+        self.requests = Requests(self)
         self._packer: Packer | None = None  # the transport may fail before there is one
         self._error: RailgunError | None = None
         self._closed = False
@@ -103,7 +100,7 @@ class Connection:
             for pack in batch.packs:
                 self.packer.finish(pack.first_request, pack, None, wakeups)
             for answer in batch.answers:
-                self._calls.end(answer.request, answer.frames, None, wakeups)
+                self.requests.calls.end(answer.request, answer.frames, None, wakeups)
         if leases:
             self.consuming.take(leases)
         wakeups.deliver()
@@ -212,90 +209,11 @@ class Connection:
         if alive == 0:
             raise NoWorker(f"no worker is alive at {self.label}, nothing was sent: {START_A_WORKER}")
 
-    # -- calls
-
-    def begin(
-        self, partition: int, name: ApiName, body: bytes, headers: HeaderList | None, timeout: float
-    ) -> PendingCall:
-        """Send one request. What waits in the lanes leaves before it, so that it sees what this client published."""
-        self.check()
-        self.packer.push()
-        number = self.packer.take_number()
-        call = self._calls.add(number, timeout)
-        try:
-            self._send_request(partition, number, name, body, headers, partial(self._delivered, number, call))
-        except BaseException:
-            self._calls.forget(number)
-            raise
-        return call
-
-    def begin_confirmed(self, box: AckBox, run: AckRun, timeout: float) -> PendingCall:
-        """Send an acknowledgement and all that wait beside it; the call ends once they are durable."""
-        self.check()
-        number = self.packer.take_number()
-        call = self._calls.add(number, timeout)
-        told = partial(self._delivered, number, call)
-        try:
-            self.consuming.tell(box.address, [*box.take(), run], request=number, delivered=told)
-        except BaseException:
-            self._calls.forget(number)
-            raise
-        return call
-
-    def begin_pull(
-        self,
-        partition: int,
-        name: ApiName,
-        body: bytes,
-        headers: HeaderList,
-        waiting: WaitingPull,
-        timeout: float,
-    ) -> PendingCall:
-        """Send a raw request that is answered with leases; an ordinary answer to it ends it as well."""
-        self.check()
-        self.packer.push()
-        number = waiting.ticket.id
-        call = self._calls.add(number, timeout)
-        call.when_done(lambda: waiting.failed(call.error or RequestTimeout("answered without messages")))
-        send = partial(self._send_request, partition, number, name, body, headers, waiting.sent)
-        waiting.ticket.again = send
-        self.consuming.book.add(waiting.ticket)
-        send()
-        return call
-
-    def forget(self, number: int) -> None:
-        """Nobody waits for the answer to this request any more."""
-        self._calls.forget(number)
-
-    def say(self, partition: int, name: ApiName) -> None:
-        """Send a request whose answer nobody waits for."""
-        try:
-            self._send_request(partition, self.packer.take_number(), name, b"", None, lambda error: None)
-        except RailgunError as error:
-            logger.warning("%s could not be sent: %s", name.text, error)
-
-    def _send_request(
-        self,
-        partition: int,
-        number: int,
-        name: ApiName,
-        body: bytes,
-        headers: HeaderList | None,
-        delivered: Delivered,
-    ) -> None:
-        value = ApiRequest(self.client, number, name.text, name.stream, headers or [], body).encode()
-        self.transport.send(partition, name.stream.encode("utf-8"), REQUEST, value, delivered)
-
-    def _delivered(self, number: int, call: PendingCall, error: RailgunError | None) -> None:
-        call.delivered = error is None
-        if error is not None:
-            self._calls.end(number, None, error)
-
     def waiting(self) -> list[tuple[float, Settlement[Any], Callable[[RailgunError], None]]]:
         """Deadline, settlement and ending of everything that was sent and not answered."""
         found: list[tuple[float, Settlement[Any], Callable[[RailgunError], None]]] = [
-            (call.deadline, call, partial(self._calls.end, number, None))
-            for number, call in self._calls.items()
+            (call.deadline, call, partial(self.requests.calls.end, number, None))
+            for number, call in self.requests.calls.items()
         ]
         found += [
             (pack.deadline, pack, partial(self.packer.finish, pack.first, None))
@@ -336,7 +254,7 @@ class Connection:
             lanes = list(self._lanes.values())
         if self._packer is not None:
             self._packer.close(lanes, error)
-        self._calls.end_all(error)
+        self.requests.calls.end_all(error)
 
     def abandon(self) -> None:
         """In a forked child: this connection belongs to the parent, whose threads do not exist here."""
@@ -345,7 +263,7 @@ class Connection:
             "this connection was opened before a fork: connect again in the child process"
         )
         self._closed = True
-        self._calls.abandon()
+        self.requests.calls.abandon()
         self.consuming.abandon(self._error)
         self.packer.abandon(self._error)
         self.routes = {}

@@ -11,7 +11,7 @@ from railgun.client import listening, operations, session, steps
 from railgun.client.advisories import Advisories
 from railgun.client.connection import Connection
 from railgun.client.handlers import Handlers
-from railgun.client.listening import Listener, PushIntake
+from railgun.client.listening import Listener
 from railgun.client.message import Message
 from railgun.client.opening import (
     DEFAULT_ADDRESS,
@@ -23,6 +23,7 @@ from railgun.client.opening import (
 from railgun.client.operations import Call
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.push_intake import PushIntake
 from railgun.client.steps import Steps
 from railgun.client.stream import Stream
 from railgun.errors import RequestTimeout

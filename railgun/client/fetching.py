@@ -232,7 +232,7 @@ def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
     shards = (box.partition,)
     if not connection.prepared(shards):
         yield Blocking(lambda: connection.prepare(shards, limit))
-    call = connection.begin_confirmed(box, run, limit)
+    call = connection.requests.confirm(box, run, limit)
     try:
         if not call.done and not (yield Until(call, limit)):
             raise call.overdue(limit)

@@ -7,128 +7,27 @@ kept alive, and given back at the end, as what is pulled.
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from railgun.api.names import parse
 from railgun.client import steps
-from railgun.client.intake import Intake
-from railgun.client.message import AsyncMessage, Delivery, Message, status_message
+from railgun.client.message import AsyncMessage, Message
+from railgun.client.push_intake import PushIntake
 from railgun.client.steps import Blocking, Steps
 from railgun.errors import ConfigError
-from railgun.model import headers as h
 from railgun.model.subjects import Filter, has_wildcard, is_valid
 from railgun.model.wire import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming
 
-logger = logging.getLogger(__name__)
-
-MOST_WAITING = 65_536  # messages that wait in one listener; a slower one loses what comes beyond
 _CHUNK = 32
 _STALLED = (
     "Nats-Consumer-Stalled"  # on heartbeats of a consumer that waits for its flow control to be answered
 )
-
-
-class PushIntake(Intake):
-    """What is sent to one subject, until it is taken."""
-
-    def __init__(
-        self,
-        hub: Consuming,
-        make: type[Delivery],
-        subject: str,
-        group: str,
-        *,
-        shard: int | None = None,
-        statuses: bool = False,
-    ) -> None:
-        super().__init__(hub, make)
-        self.subject = subject
-        self.group = group
-        self.shard = shard  # the only one that sends there, if that is known
-        self.lost = 0  # messages that were not taken in time
-        self._statuses = statuses
-        self._credits: deque[tuple[int, str]] = deque()  # (messages to be taken first, where to answer)
-        self._arrived = 0
-
-    def pushed(self, lease: Lease) -> None:
-        """Messages or a status that were sent to the subject."""
-        if lease.sequences:
-            if len(self.ready) + sum(parcel.count for parcel in self._parcels) >= MOST_WAITING:
-                self._lose(lease)
-                return
-            with self.lock:
-                self._arrived += sum(lease.counts)
-            self.put(lease)
-        if lease.status:
-            self._told(lease)
-
-    def _told(self, lease: Lease) -> None:
-        if self._statuses:
-            one = status_message(
-                self._make, self.subject, lease.status, lease.description, lease.status_headers, lease.reply
-            )
-            parcel = self.hub.book.parcel(lease._replace(sequences=[], counts=[]), self._make, self)
-            parcel.messages, parcel.done = [one], True
-            with self.lock:  # behind the messages that were sent before it
-                self._parcels.append(parcel)
-            self.moved(parcel)
-        else:
-            stalled = h.first(lease.status_headers, _STALLED)
-            reply = lease.reply or (stalled or b"").decode("utf-8")
-            if reply:
-                with self.lock:
-                    self._credits.append((self._arrived, reply))
-                self.hub.later(self.refill)
-        self.heartbeat(lease)
-
-    def heartbeat(self, lease: Lease) -> None:
-        """The consumer has said something that is no message."""
-
-    def refill(self) -> None:
-        """Answer flow control once everything before it was taken (PSH-07)."""
-        if not self._credits:
-            return
-        due = []
-        with self.lock:
-            waiting = len(self.ready) + sum(parcel.count - parcel.passed for parcel in self._parcels)
-            while self._credits and self._credits[0][0] <= self._arrived - waiting:
-                due.append(self._credits.popleft()[1])
-        for reply in due:
-            name = parse(reply)
-            if name is not None:
-                self.hub.connection.say(self.hub.address(name.stream, "").partition, name)
-
-    def discard(self) -> None:
-        """What is here is of no use to anybody: it comes again in another way."""
-        with self.lock:
-            self.ready.clear()
-            for parcel in self._parcels:
-                parcel.drop()
-            self._parcels.clear()
-
-    def _lose(self, lease: Lease) -> None:
-        if self.lost == 0:
-            logger.error(
-                "messages on %s come faster than they are taken: those of the consumer %r are delivered again if it "
-                "wants acknowledgements, and lost if not",
-                self.subject,
-                lease.consumer,
-            )
-        self.lost += sum(lease.counts)
-
-    def close(self) -> None:
-        if not self.closed:
-            self.hub.listeners.remove(self)
-        super().close()
 
 
 class Listeners:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from railgun.client import consumer_operations, session, steps
 from railgun.client.fetching import prepared
-from railgun.client.listening import PushIntake, listen
+from railgun.client.listening import listen
 from railgun.client.message import AsyncMessage, Delivery, Message
+from railgun.client.push_intake import PushIntake
 from railgun.client.steps import Steps
 from railgun.errors import ConfigError, RailgunError
 from railgun.model import headers as h

@@ -41,7 +41,7 @@ def pull(
     waiting = WaitingPull(hub, Message, address, Pull(connection.packer.take_number()), left)
     hub.start()
     try:
-        call = connection.begin_pull(target, name, body, headers, waiting, left)
+        call = connection.requests.pull(target, name, body, headers, waiting, left)
         if not waiting.done:
             yield Until(waiting, left)
         found = _replies(waiting)
@@ -53,7 +53,7 @@ def pull(
         return found
     finally:
         waiting.give_up()
-        connection.forget(waiting.ticket.id)
+        connection.requests.calls.forget(waiting.ticket.id)
 
 
 def _replies(waiting: WaitingPull) -> list[Reply]:

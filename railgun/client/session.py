@@ -121,7 +121,7 @@ def _ask(connection: Connection, what: Call[T], timeout: float) -> Steps[list[Re
         target, listened = connection.shards_of(what.name)
     if not connection.prepared(listened):
         yield Blocking(lambda: connection.prepare(listened, timeout))
-    pending = connection.begin(target, what.name, what.body, what.headers, timeout)
+    pending = connection.requests.begin(target, what.name, what.body, what.headers, timeout)
     replies = yield from _answer(connection, pending, deadline, timeout)
     if what.changes_registry:
         yield Blocking(lambda: connection.sync_registry(connection.timeout))
@@ -161,7 +161,7 @@ def _list(
     answers: list[Reply] = []
     while asked:
         begun = [
-            (shard, offset, connection.begin(shard, name, list_body(body, offset), headers, timeout))
+            (shard, offset, connection.requests.begin(shard, name, list_body(body, offset), headers, timeout))
             for shard, offset in asked
         ]
         asked = []

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Self
 from railgun.client import consumer_operations, session, steps
 from railgun.client.fetching import prepared
 from railgun.client.intake import Intake
-from railgun.client.listening import PushIntake, listen
+from railgun.client.listening import listen
 from railgun.client.message import AsyncMessage, Delivery, Message
+from railgun.client.push_intake import BoundIntake
 from railgun.client.reading_ahead import PullIntake
 from railgun.client.steps import Steps
 from railgun.errors import ConsumerBound
@@ -41,10 +42,7 @@ def open_intake(
     if config.deliver_subject:
         if info.push_bound and not config.deliver_group:
             raise ConsumerBound(consumer)
-        pushed = PushIntake(
-            hub, make, config.deliver_subject, config.deliver_group or "", shard=address.partition
-        )
-        pushed.keep_alive(config)
+        pushed = BoundIntake(hub, make, address, config)
         yield from listen(hub, pushed)
         return pushed
     pulled = PullIntake(hub, make, address, config, least=least)

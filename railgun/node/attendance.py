@@ -59,8 +59,9 @@ class Attendance:
         self._hungry: dict[
             ConsumerKey, str
         ] = {}  # somebody wants its messages: the one subject of these, or ""
-        self._of_stream: dict[int, dict[ConsumerKey, None]] = {}  # the same, by incarnation
-        self._wanting: dict[tuple[int, str], dict[ConsumerKey, None]] = {}  # and by incarnation and subject
+        self._wanting: dict[
+            tuple[int, str], dict[ConsumerKey, None]
+        ] = {}  # those, by incarnation and subject
         self._unfinished: dict[ConsumerKey, None] = {}
         self.alarms: Deadlines[Alarm] = Deadlines(journal)
 
@@ -127,14 +128,12 @@ class Attendance:
         if self._hungry.get(key) != subject:
             self.starve(key)
             self._journal.put(self._hungry, key, subject)
-            self._journal.add_to(self._of_stream, key.incarnation, key)
             self._journal.add_to(self._wanting, (key.incarnation, subject), key)
 
     def starve(self, key: ConsumerKey) -> None:
         """Nobody does any more."""
         subject = self._journal.drop(self._hungry, key)
         if subject is not None:
-            self._journal.take_from(self._of_stream, key.incarnation, key)
             self._journal.take_from(self._wanting, (key.incarnation, subject), key)
         self._journal.drop(self._unfinished, key)
 
@@ -145,10 +144,6 @@ class Attendance:
         """Consumers of the stream, with somebody who waits, that may want messages on these subjects."""
         for subject in ("", *subjects):
             yield from self._wanting.get((incarnation, subject), ())
-
-    def hungry(self, incarnation: int) -> list[ConsumerKey]:
-        """All consumers of the stream whose messages somebody wants."""
-        return list(self._of_stream.get(incarnation, ()))
 
     # -- what one drain could not finish
 

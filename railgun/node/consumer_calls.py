@@ -131,7 +131,8 @@ class ConsumerCalls:
             return decided
         key, before = key_of(stream, consumer), consumer.config
         stream.consumers.update(consumer, decided, time)
-        work.stir(stream)
+        work.touch(stream)
+        work.ready[key] = None
         if self._attendance.is_hungry(key):
             self._attendance.feed(key, consumer.terms.filter)
         if (before.deliver_subject, before.deliver_group) != (decided.deliver_subject, decided.deliver_group):
@@ -155,7 +156,7 @@ class ConsumerCalls:
         self._tell_events(stream, work, time)  # while it is known what it wants to be done with dead letters
         self.dismiss(stream, consumer, work)
         stream.consumers.delete(consumer)
-        work.stir(stream)
+        work.touch(stream)
 
     def dismiss(self, stream: StreamState, consumer: ConsumerState, work: Work) -> None:
         """Forget what is in memory of a consumer that goes; its waiting pulls are told."""

@@ -150,19 +150,19 @@ class ConsumerRoom:
         self._watch.look_around(work, moment, now)
         self._tell_all(work, moment)
         self._delivering.run(work, moment)
-        for name in self._tell_all(work, moment):  # dead letters that came too late for this drain
+        stored = {name: len(log.sequences) for name, log in work.logs.items()}
+        self._tell_all(work, moment)
+        for name, log in work.logs.items():  # dead letters that came too late for this drain
             stream = self._streams.get(name)
-            for key in [] if stream is None else self._attendance.hungry(stream.incarnation):
+            late = log.subjects[stored.get(name, 0) :]
+            for key in self._attendance.hungry_for(stream.incarnation, set(late)) if stream and late else ():
                 self._attendance.postpone(key)
         self._republishing.run(work)
         self._captures.finish()
 
-    def _tell_all(self, work: Work, moment: int) -> set[str]:
-        """Tell of everything that happened so far; the streams that dead letters were stored in."""
-        stirred = set(work.stirred)
+    def _tell_all(self, work: Work, moment: int) -> None:
         for stream in list(work.touched.values()):
             self.tell_events(stream, work, moment)
-        return work.stirred - stirred
 
     def tell_events(self, stream: StreamState, work: Work, moment: int) -> None:
         """Advisories of what happened at the stream's consumers, and the copies of what is dead."""

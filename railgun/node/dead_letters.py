@@ -101,7 +101,7 @@ class DeadLetters:
                 reason = f"a dead letter for {pack.stream}: {refused.description}"
                 work.reject(_rejected(pack.stream, subject, headers, payload, time), reason)
                 continue
-            work.stir(state)
+            work.touch(state)
             previous = state.last_of(subject)
             size = state.size_of(subject, h.block_size(headers), payload)
             sequence = state.store(subject, size, time, headers=headers, payload=payload)

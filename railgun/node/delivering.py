@@ -1,15 +1,15 @@
 """Delivering: at the end of a drain, whoever wants messages gets them, as leases in the same transaction.
 
-Only consumers that somebody waits for, and that may have got work, are looked at: those of streams whose messages came or
-went, those that were told something, those that the last drain did not finish. What one drain gives out is bounded.
+Only consumers that somebody waits for, and that may have got work, are looked at: those that may want what was stored, those
+that were told or lost something, those that the last drain did not finish. What one drain gives out is bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from railgun.model.wire import Lease
-from railgun.node.attendance import Attendance, ConsumerKey, living
+from railgun.node.attendance import Attendance, ConsumerKey, key_of, living
 from railgun.node.consuming import Consuming
 from railgun.node.leases import lease
 from railgun.node.ownership import OwnedStreams
@@ -38,10 +38,8 @@ class Delivering:
     def run(self, work: Work, moment: int) -> None:
         """Serve everybody who may get something, in turn from drain to drain."""
         looked_at = dict(self._attendance.unfinished) | work.ready
-        for name in sorted(work.stirred | work.grown):
-            state = self._streams.get(name)
-            if state is not None:
-                looked_at |= dict.fromkeys(self._concerned(state, work))
+        for state in work.touched.values():
+            looked_at |= dict.fromkeys(self._concerned(state, work))
         left = OF_ALL
         for key in looked_at:
             if left > 0:
@@ -49,11 +47,13 @@ class Delivering:
             else:
                 self._attendance.postpone(key)
 
-    def _concerned(self, state: StreamState, work: Work) -> Iterable[ConsumerKey]:
-        """Consumers that may have got work: where messages were only added, those that may want these."""
-        if state.name in work.stirred:
-            return self._attendance.hungry(state.incarnation)
-        return self._attendance.hungry_for(state.incarnation, set(work.log_of(state).subjects))
+    def _concerned(self, state: StreamState, work: Work) -> Iterator[ConsumerKey]:
+        """Those that may want what was stored, and those that may have got room because something left."""
+        stored = work.logs.get(state.name)
+        if stored is not None:
+            yield from self._attendance.hungry_for(state.incarnation, set(stored.subjects))
+        for consumer in state.consumers.touched:
+            yield key_of(state, consumer)
 
     def serve(self, key: ConsumerKey, work: Work, moment: int) -> int:
         """Give one consumer's messages to those who want them; how many."""

@@ -146,7 +146,7 @@ class Intake:
             self._publishing.release(self._names.log(forward.stream))  # it gets a new log
         touched, frame = self._streams.change(forward, self._clock.newest, work.drain)
         if touched is not None:
-            work.stir(touched)
+            work.touch(touched)
             self._consumers.stream_changed(forward.kind, touched, work, self._clock.newest)
         work.answer(forward.client, forward.request, [frame])
 
@@ -192,7 +192,7 @@ class Intake:
             if operation in CONSUMER_OPERATIONS:
                 return self._consumers.answer(request, name, state, self._clock.newest, now, work)
             if state is not None and operation in _REMOVALS:
-                work.stir(state)
+                work.touch(state)
             return api.answer(request, name, state)
         if operation is Operation.PING:
             return [Frame([], b"{}")]

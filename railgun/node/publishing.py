@@ -58,7 +58,6 @@ class Publishing:
         work.touch(state)
         if state.config.republish is not None:
             _note_last(state, pack.subjects[:taken], work)
-        before = state.messages
         outcome = publish_pack(
             state,
             pack.subjects[:taken],
@@ -70,9 +69,6 @@ class Publishing:
             self._room(),
             work.log_of(state),
         )
-        if outcome.runs:
-            stored = sum(length for _, length, _ in outcome.runs)
-            (work.grown if state.messages == before + stored else work.stirred).add(state.name)
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
         return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
 

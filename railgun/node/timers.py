@@ -65,7 +65,7 @@ def _expire_messages(state: StreamState, work: Work, moment: int) -> bool:
     due = state.expiry.next()
     if due is None or due > moment:
         return False
-    work.stir(state)
+    work.touch(state)
     markers = ttl.expire(state, moment)
     for marker in markers:
         work.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", moment)

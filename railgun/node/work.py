@@ -20,8 +20,6 @@ class Work:
         self.bases: dict[str, list[int]] = {}  # by topic: the blocks that the drain added
         self.structural = False  # a stream was created, changed, deleted or swept
         self.in_flight = 0  # messages taken so far (PUB-20)
-        self.grown: set[str] = set()  # streams that got messages, and lost none
-        self.stirred: set[str] = set()  # streams that changed otherwise: any consumer may have got work
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves
         self.last_before: dict[
             str, dict[str, int]
@@ -30,11 +28,6 @@ class Work:
     def touch(self, state: StreamState) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
         self.touched[state.name] = state
-
-    def stir(self, state: StreamState) -> None:
-        """The stream changes, and what it holds: whoever waits for any of its messages is looked at."""
-        self.touched[state.name] = state
-        self.stirred.add(state.name)
 
     def log_of(self, state: StreamState) -> Stored:
         return self.logs.setdefault(state.name, Stored())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import railgun
+from railgun.client import push_intake
 from railgun.client.connection import Connection
 from railgun.client.facade import Railgun
 from railgun.client.message import Message
@@ -438,3 +440,22 @@ async def test_tasks_of_one_loop_wait_for_their_own_pulls(shard: PlayedShard) ->
     found = await asyncio.gather(*tasks)
     assert [messages[0].sequence for messages in found] == list(range(20, 0, -1))
     await arg.close()
+
+
+def test_a_push_subscription_notices_that_its_consumer_is_gone(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_intake, "_SILENCE", 0.2)
+    info = {
+        "stream_name": "S",
+        "name": "C",
+        "config": {"deliver_subject": "deliver.here", "ack_policy": "none"},
+    }
+    gone = {"error": {"code": 404, "err_code": 10014, "description": "consumer not found"}}
+    shard.answer = lambda request: json.dumps(info).encode()
+    subscription = rg.stream("S").consumer("C").subscribe(lambda message: None)
+    wait_until(lambda: len(shard.requests) > 2, "it is asked for now and then")
+    assert subscription.error is None
+    shard.answer = lambda request: json.dumps(gone).encode()
+    with pytest.raises(railgun.ConsumerNotFound):
+        subscription.wait(10.0)

@@ -183,6 +183,11 @@ class Consumers:
         """Whether there is something to write when the drain ends."""
         return bool(self._touched)
 
+    @property
+    def touched(self) -> list[ConsumerState]:
+        """Those that changed in the drain that runs: what is pending there may have become less."""
+        return list(self._touched.values())
+
     def touch(self, consumer: ConsumerState) -> None:
         """The consumer changed: it is written when the drain ends."""
         self._touched[consumer.number] = consumer
