@@ -218,16 +218,16 @@ def _republish_refused(config: StreamConfig) -> Refusal | None:  # CFG-25
     if config.republish is None:
         return None
     src, dest = config.republish.src or ">", config.republish.dest
+    reached = [_stands_for(token) for token in dest.split(".")] if dest else [">"]
+    pattern = ".".join(reached[: reached.index(">") + 1] if ">" in reached else reached)
+    if any(subjects.collides(pattern, captured) for captured in config.subjects):
+        return invalid_config("stream configuration for republish destination forms a cycle")
     try:
         Transform(SubjectTransform(src=src, dest=dest))
     except (BadSource, BadDestination):
         return invalid_config(
             f"stream configuration for republish with transform from '{src}' to '{dest}' not valid"
         )
-    reached = [_stands_for(token) for token in dest.split(".")] if dest else [">"]
-    pattern = ".".join(reached[: reached.index(">") + 1] if ">" in reached else reached)
-    if any(subjects.collides(pattern, captured) for captured in config.subjects):
-        return invalid_config("stream configuration for republish destination forms a cycle")
     return None
 
 

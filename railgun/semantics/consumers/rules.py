@@ -98,12 +98,12 @@ def _queue_refused(
 
 
 def _change_refused(old: ConsumerConfig, new: ConsumerConfig, listened: bool) -> Refusal | None:
-    for field, called in _FIXED.items():
-        if getattr(old, field) != getattr(new, field):
-            return refusals.consumer_refused(f"{called} can not be updated")
     if old.is_push != new.is_push:
         change = "push consumer to pull based" if old.is_push else "pull consumer to push based"
         return refusals.consumer_refused(f"can not update {change}")
+    for field, called in _FIXED.items():
+        if getattr(old, field) != getattr(new, field):
+            return refusals.consumer_refused(f"{called} can not be updated")
     if old.deliver_subject != new.deliver_subject and listened:
         return refusals.CONSUMER_NAME_IN_USE  # CON-12
     return None
