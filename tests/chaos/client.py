@@ -1,8 +1,8 @@
 """A client as a process of its own: ``python -m tests.chaos.client SETTINGS`` (JSON, see :class:`Settings`).
 
 A thread for each consumer fetches and double-acks, and notes in the journal what it got and what was confirmed. SIGTERM:
-finish and leave. SIGUSR1: every TCP connection of the process is cut. It never gives up on a double ack: no answer in time
-means unknown, and the ack is sent again (EXO-05).
+finish and leave. SIGUSR1: every TCP connection of the process is cut. As long as it may live it does not give up on a
+double ack: no answer in time means unknown, and the ack is sent again (EXO-05).
 """
 
 from __future__ import annotations
@@ -112,21 +112,24 @@ class Client:
                     continue
                 self._maybe_crash(dice)
                 self._journal.note(ACKING, tag, message)
-                self._confirm(tag, message)
+                if not self._confirm(tag, message):
+                    return
                 self._journal.note(CONFIRMED, tag, message)
                 self._maybe_crash(dice)
             if messages:
                 self._look(tag, consumer)
 
-    def _confirm(self, tag: str, message: railgun.Message) -> None:
+    def _confirm(self, tag: str, message: railgun.Message) -> bool:
+        """Whether the ack was confirmed; False only if the process is to end, and nobody answers."""
         while True:
             try:
                 message.ack_sync()
             except RailgunError as error:
                 print(f"{tag}: ack_sync of {message.sequence}: {error!r}", flush=True)
-                time.sleep(PAUSE)
+                if self._ending.wait(PAUSE):
+                    return False
             else:
-                return
+                return True
 
     def _look(self, tag: str, consumer: railgun.Consumer) -> None:
         asked = time.monotonic_ns()

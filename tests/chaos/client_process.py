@@ -25,7 +25,7 @@ class ClientProcess:
     def __init__(self, folder: Path, settings: client.Settings) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.journal = folder / "journal"
-        self.kills = 0  # how often it was ended without a chance to note what it was doing
+        self.ends = 0  # how often it was ended: each time the answer to one double ack may have been missed
         self._log = folder / "client.log"
         self._settings = dataclasses.replace(settings, journal=str(self.journal))
         self._lives = 0
@@ -87,11 +87,12 @@ class ClientProcess:
 
     def kill(self, dice: random.Random) -> None:
         self._running.kill()
-        self.kills += 1
+        self.ends += 1
         self.start()
 
     def leave(self, dice: random.Random) -> None:
         self._running.stop(_STOP_SECONDS)
+        self.ends += 1
         assert self.exit_code == 0, (
             f"a client ended with {self.exit_code} after SIGTERM:\n{self.last_lines()}"
         )

@@ -11,17 +11,17 @@ from tests.chaos.journal import ACKING, CONFIRMED, GOT, LOOKED, Entry
 
 
 def differences(
-    entries: Sequence[Entry], published: Mapping[str, int], *, kills: int, in_turn: bool
+    entries: Sequence[Entry], published: Mapping[str, int], *, ends: int, in_turn: bool
 ) -> list[str]:
     """What is wrong with the deliveries of one consumer, whose entries are given in the order of time.
 
-    ``published``: the sequence of every id that was acked; an id is the body of its message. ``kills``: how often a client
-    was killed. ``in_turn``: messages of one subject must come one after the other.
+    ``published``: the sequence of every id that was acked; an id is the body of its message. ``ends``: how often a client
+    was ended. ``in_turn``: messages of one subject must come one after the other.
     """
     got = [entry for entry in entries if entry.what == GOT]
     wrong = [*_foreign(got, published), *_handed_out_twice(got), *_miscounted(got)]
     wrong += _again_after_the_confirmation(entries, got)
-    wrong += _lost(entries, published, kills)
+    wrong += _lost(entries, published, ends)
     if in_turn:
         wrong += _out_of_turn(entries)
     return wrong
@@ -80,8 +80,8 @@ def _again_after_the_confirmation(entries: Sequence[Entry], got: Sequence[Entry]
     )
 
 
-def _lost(entries: Sequence[Entry], published: Mapping[str, int], kills: int) -> list[str]:
-    """Every message was confirmed; a kill may hide the answer to the one double ack that was on its way."""
+def _lost(entries: Sequence[Entry], published: Mapping[str, int], ends: int) -> list[str]:
+    """Every message was confirmed; an end may hide the answer to the one double ack that was on its way."""
     begun = {entry.sequence for entry in entries if entry.what == ACKING}
     confirmed = {entry.sequence for entry in entries if entry.what == CONFIRMED}
     wanted = set(published.values())
@@ -89,8 +89,8 @@ def _lost(entries: Sequence[Entry], published: Mapping[str, int], kills: int) ->
     if lost := sorted(wanted - begun):
         wrong.append(f"{len(lost)} messages were never worked on: {lost[:5]}")
     unknown = sorted(begun - confirmed)
-    if len(unknown) > kills:
-        wrong.append(f"{len(unknown)} double acks without an answer after {kills} kills: {unknown[:5]}")
+    if len(unknown) > ends:
+        wrong.append(f"{len(unknown)} double acks without an answer after {ends} ends: {unknown[:5]}")
     return wrong
 
 

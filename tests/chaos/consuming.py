@@ -126,7 +126,7 @@ class ConsumingCluster(TormentedCluster):
     def audit(self) -> list[str]:
         """Everything that differs between acks, logs, journals and infos."""
         wrong: list[str] = []
-        kills = sum(client.kills for client in self.clients)
+        ends = sum(client.ends for client in self.clients)
         with self.connect() as rg:
             for name in self.streams:
                 content = audit.read_log(self.broker.bootstrap, self.names.log(name))
@@ -146,7 +146,7 @@ class ConsumingCluster(TormentedCluster):
                 found = consumer_audit.differences(
                     [entry for entry in entries if entry.consumer == tag],
                     self.acked[stream],
-                    kills=kills,
+                    ends=ends,
                     in_turn="max_ack_pending_per_subject" in fields,
                 )
                 consumer = rg.stream(stream).consumer(name).info()

@@ -28,8 +28,8 @@ def looked(time: int, delivered: int) -> Entry:
 GOOD = [*resolved(10, 1, 1), looked(15, 1), *resolved(20, 2, 2), looked(25, 2)]
 
 
-def found(entries: list[Entry], kills: int = 0) -> list[str]:
-    return differences(sorted(entries), PUBLISHED, kills=kills, in_turn=True)
+def found(entries: list[Entry], ends: int = 0) -> list[str]:
+    return differences(sorted(entries), PUBLISHED, ends=ends, in_turn=True)
 
 
 def test_all_is_well() -> None:
@@ -48,7 +48,7 @@ def test_a_delivery_that_was_on_its_way_during_the_confirmation_is_none_after_it
         pytest.param([*GOOD, entry(30, GOT, 2, 2)], "handed out twice", id="twice"),
         pytest.param([*GOOD, entry(19, GOT, 2, 3)], "counts that do not rise", id="count"),
         pytest.param(resolved(10, 1, 1), "1 messages were never worked on: [2]", id="lost"),
-        pytest.param(GOOD[:-2], "1 double acks without an answer after 0 kills", id="unanswered"),
+        pytest.param(GOOD[:-2], "1 double acks without an answer after 0 ends", id="unanswered"),
         pytest.param([*GOOD, entry(9, GOT, 1, 0, body="two")], "sequence that is not theirs", id="body"),
         pytest.param([*resolved(10, 1, 1), *resolved(8, 2, 2)], "not in turn", id="two at once"),
         pytest.param([*resolved(10, 2, 1), *resolved(20, 1, 2)], "not in turn", id="backwards"),
@@ -58,5 +58,5 @@ def test_what_is_wrong_is_told(entries: list[Entry], text: str) -> None:
     assert any(text in one for one in found(entries))
 
 
-def test_a_kill_may_hide_one_answer() -> None:
-    assert found(GOOD[:-2], kills=1) == []
+def test_an_end_may_hide_one_answer() -> None:
+    assert found(GOOD[:-2], ends=1) == []

@@ -266,6 +266,7 @@ def test_the_floor_of_a_fresh_consumer(rg: Railgun, make: Make, clock: Clock) ->
         "ALL": ({}, 0),
         "LAST": ({"deliver_policy": "last"}, 9),
         "LAST_NEW": ({"deliver_policy": "last", "filter_subject": f"{stream.name}.new"}, 4),
+        "LAST_NONE": ({"deliver_policy": "last", "filter_subject": f"{stream.name}.none"}, 10),
         "NEW": ({"deliver_policy": "new"}, 10),
         "SEQUENCE": ({"deliver_policy": "by_start_sequence", "opt_start_seq": 4}, 3),
         "TIME": ({"deliver_policy": "by_start_time", "opt_start_time": time}, 6),

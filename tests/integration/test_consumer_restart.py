@@ -153,6 +153,23 @@ def test_what_was_given_up_stays_given_up(rg: railgun.Railgun, worker: WorkerPro
     assert held(queue) == [1, 2]
 
 
+@pytest.mark.rule("RET-11", "RET-13", "RDL-16")
+def test_what_one_consumer_gave_up_is_still_kept_for_it(rg: railgun.Railgun, worker: WorkerProcess) -> None:
+    stream = filled(rg, retention="interest")
+    gives_up = RawConsumer(rg, stream.name, "GIVES_UP", max_deliver=1)
+    works = RawConsumer(rg, stream.name, "WORKS")
+    for _ in range(3):
+        rg.publish(f"{stream.name}.a", b"x")
+    first, second, third = gives_up.take(3)
+    gives_up.nak(first, second)
+    gives_up.ack(third)
+    restart(worker, "lost disk")
+    works.ack(*works.take(3))
+    assert held(stream) == [1, 2]
+    gives_up.ack(second)
+    assert held(stream) == [1]
+
+
 @pytest.mark.rule("EXO-03", "EXO-04")
 def test_a_confirmed_ack_survives_the_crash_of_the_node(rg: railgun.Railgun, worker: WorkerProcess) -> None:
     """Acks go on while the worker is killed: what was confirmed is never delivered again, all else is."""
