@@ -196,12 +196,9 @@ class ConsumerState:
 
     def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
         """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
-        last = self.delivered.consumer + 1
+        again = self.redelivery.repeat(run, self.delivered.consumer + 1, now)
         self.delivered = Pair(self.delivered.consumer + run.length, self.delivered.stream)
-        self.pending.remove(run.sequence, run.end)
-        again = run._replace(last=last, deliveries=run.deliveries + 1, time=now, due=0)
-        self.redelivery.expect([again])
-        basket.add(Run(run.sequence, run.length, last, again.deliveries))
+        basket.add(Run(again.sequence, again.length, again.last, again.deliveries))
 
     def handed_out(self, runs: list[Run]) -> None:
         """A take gave these."""
