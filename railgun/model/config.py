@@ -20,7 +20,10 @@ def _seconds(value: object) -> object:
     """A bare number is a number of seconds."""
     if isinstance(value, bool):
         raise ValueError("a duration is a timedelta or a number of seconds")
-    return timedelta(seconds=value) if isinstance(value, int | float) else value
+    try:
+        return timedelta(seconds=value) if isinstance(value, int | float) else value
+    except OverflowError as error:
+        raise ValueError("a duration of that length cannot be kept") from error
 
 
 Duration = Annotated[timedelta, BeforeValidator(_seconds), PlainSerializer(to_nanos, return_type=int)]

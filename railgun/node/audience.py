@@ -102,6 +102,6 @@ class Audience:
                 self._heard[client] = now
         self._journal.on_undo(partial(setattr, self, "_look_at", self._look_at))
         gone = [client for client, heard in self._heard.items() if heard + SILENCE <= now]
-        earliest = min((h for h in self._heard.values() if h + SILENCE > now), default=0)
-        self._look_at = max(earliest + SILENCE, now + PERIOD // 4) if earliest else 0
+        earliest = min((h for h in self._heard.values() if h + SILENCE > now), default=None)
+        self._look_at = 0 if earliest is None else max(earliest + SILENCE, now + PERIOD // 4)
         return gone

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgun.model.wire import AckRun, Lease, Pull
+from railgun.model.wire import AckRun, ConsumerCommand, Lease, Pull
 from tests.support.shards import MILLI, Shards
 
 SECOND = 1_000 * MILLI
@@ -136,7 +137,7 @@ def infos(shards: Shards) -> list[Any]:
     return [shards.answer(request) for request in asked]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(commands, max_size=30),
     st.lists(st.sampled_from(["commit", "abort", "abort twice"]), min_size=1),
@@ -167,7 +168,7 @@ def test_aborted_drains_leave_no_trace(
     assert [one.reason for one in rough.rejected] == [one.reason for one in calm.rejected]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(commands, max_size=30), three, st.integers(1, 9))
 def test_a_new_owner_knows_what_is_durable(
     history: list[tuple[Any, ...]], consumers: list[dict[str, Any]], every: int
@@ -185,3 +186,185 @@ def test_a_new_owner_knows_what_is_durable(
                 if "error" not in one:
                     assert other == {**one, "num_waiting": 0, "push_bound": False}
     assert not [one.reason for one in shards.rejected if "not a " not in one.reason]
+
+
+# ------------------------------------------------------------ leases
+
+
+def lone(config: dict[str, Any], **fields: Any) -> Shards:
+    """One shard, with a stream A and its consumer ``c``."""
+    shards = Shards(partitions=1)
+    shards.request("STREAM.CREATE.A", {"name": "A", "subjects": ["A.*"], **fields})
+    shards.settle()
+    send(shards, "create", "A", "c", {"ack_policy": "explicit", **config})
+    shards.settle()
+    return shards
+
+
+def pulled(shards: Shards, **fields: Any) -> Lease:
+    """What a pull that waits for nobody is given."""
+    shards.command("A", "c", client="ann", pull=Pull(**{"id": 1, "batch": 1_000, "no_wait": True, **fields}))
+    shards.settle()
+    return shards.leases["ann"].pop()
+
+
+def test_a_lease_at_the_tail_carries_its_messages() -> None:
+    shards = lone({})
+    shards.command("A", "c", client="ann", pull=Pull(1, 2))
+    shards.publish("A", ["A.x"], headers=[[("a", b"b")]], payloads=[b"one"])
+    shards.settle()
+    (lease,) = shards.leases["ann"]
+    assert (lease.subjects, lease.payloads, lease.headers) == (["A.x"], [b"one"], [[("a", b"b")]])
+    assert (lease.sequences, lease.counts, lease.consumer_sequences) == ([1], [1], [1])
+
+
+def test_a_small_lease_is_filled_from_what_is_at_hand_and_a_large_one_is_read() -> None:
+    shards = lone({})
+    shards.publish("A", ["A.x"] * 200, payloads=[b"%d" % number for number in range(200)])
+    shards.settle()
+    small = pulled(shards, batch=64)
+    assert small.payloads == [b"%d" % number for number in range(64)]
+    large = pulled(shards, id=2, batch=65)
+    assert not large.payloads
+    assert (large.sequences, large.counts) == ([65], [65])
+    assert shards.logs[large.topic].payload_of(65, large.offsets[0]) == b"64"
+    shards.restart(0)  # nothing is at hand for a new owner
+    assert not pulled(shards, id=3, batch=5).payloads
+
+
+def test_a_sparse_lease_carries_its_messages() -> None:
+    shards = lone({"filter_subject": "A.x"})
+    for _ in range(100):
+        shards.publish("A", ["A.x", *["A.y"] * 3], payloads=[b"wanted", b"", b"", b""])
+        shards.settle()
+    lease = pulled(shards)
+    assert (sum(lease.counts), lease.payloads) == (100, [b"wanted"] * 100)
+
+
+def test_what_is_removed_by_its_delivery_can_still_be_read() -> None:
+    shards = lone({"ack_policy": "none"}, retention="interest")
+    shards.publish("A", ["A.x"] * 100, payloads=[b"%d" % number for number in range(100)])
+    shards.settle()
+    few = pulled(shards, batch=10)
+    assert few.payloads == [b"%d" % number for number in range(10)]
+    many = pulled(shards, id=2, batch=90)
+    assert shards.logs[many.topic].payload_of(11, many.offsets[0]) == b"10"
+    assert not shards.snapshot()["A"]["entries"]
+
+
+def test_more_than_a_drain_gives_out_comes_in_the_next_ones() -> None:
+    shards = lone({"max_ack_pending": -1})
+    for _ in range(25):
+        shards.publish("A", ["A.x"] * 1_000)
+    shards.settle()
+    shards.command("A", "c", client="ann", pull=Pull(1, 22_000))
+    shards.command("A", "c", client="bob", pull=Pull(1, 22_000))
+    drain = shards.step(0)
+    assert sum(drain.replies["ann"].leases[0].counts) == 10_000
+    assert shards.cores[0].next_deadline() == 0
+    shards.settle()
+    counts = {
+        client: sum(sum(one.counts) for one in leases) for client, leases in shards.leases.items() if leases
+    }
+    assert counts == {"ann": 22_000, "bob": 3_000}
+
+
+# ------------------------------------------------------------ what changes nothing durable, and bad input
+
+
+def test_pulls_and_presence_need_no_transaction() -> None:
+    shards = lone({})
+    shards.presence("ann", ("d", ""))
+    shards.command("A", "c", client="ann", pull=Pull(1, 5, heartbeat=SECOND))
+    shards.command("A", "c", client="ann", pull=Pull(2, 5, expires=SECOND))
+    assert shards.step(0).only_answers
+    shards.now += SECOND
+    told = shards.step(0)
+    assert told.only_answers
+    assert {lease.status for lease in told.replies["ann"].leases} == {100, 408}
+
+
+def test_a_command_that_cannot_be_applied_is_answered() -> None:
+    shards = lone({})
+    shards.command("A", "c", request=77, pull=Pull(5, 1))
+    shards.refuse(0, "a defect")
+    (lease,) = shards.leases["client"]
+    assert (lease.pull, lease.done, lease.status) == (5, True, 503)
+    assert shards.answer(77)["error"]["code"] == 503
+
+
+def test_a_consumer_that_does_not_live_is_told() -> None:
+    shards = lone({})
+    shards.command("A", "c", number=9, request=50, pull=Pull(6, 1))
+    shards.command("A", "nobody", request=51, acks=[AckRun("ack", 1, 1, 1, 1)])
+    shards.command("Z", "c", incarnation=3, pull=Pull(7, 1))
+    shards.settle()
+    assert [lease.pull for lease in shards.leases["client"] if lease.description == "Consumer Deleted"] == [
+        6,
+        7,
+    ]
+    assert {shards.answer(number)["error"]["err_code"] for number in (50, 51)} == {10014}
+
+
+@pytest.mark.rule("ACK-17")
+def test_an_acknowledgement_of_what_was_not_delivered_is_not_confirmed() -> None:
+    shards = lone({})
+    shards.publish("A", ["A.x"] * 3)
+    shards.settle()
+    pulled(shards, batch=2)
+    shards.command("A", "c", request=60, acks=[AckRun("ack", 3, 1, 3, 1)])
+    shards.command("A", "c", request=61, acks=[AckRun("ack", 1, 2**31 - 1, 1, 1)])
+    shards.command("A", "c", request=62, acks=[AckRun("ack", -(2**62), 5, 1, 1)])
+    shards.command("A", "c", request=63, acks=[AckRun("ack", 1, 2, 1, 1)])
+    shards.settle()
+    assert [number for number in (60, 61, 62, 63) if number in shards.answers] == [63]
+
+
+numbers = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 2**31 - 1, 2**40, 2**63 - 1])
+small = st.sampled_from([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            ConsumerCommand,
+            st.just("A"),
+            st.sampled_from([0, 0, 1, -1]),
+            st.just("c"),
+            st.sampled_from([0, 0, 1, 7]),
+            st.sampled_from(["", "ann"]),
+            numbers,
+            st.lists(
+                st.builds(
+                    AckRun,
+                    st.sampled_from(["ack", "nak", "progress", "term", "back"]),
+                    numbers,
+                    small,
+                    numbers,
+                    small,
+                    numbers,
+                ),
+                max_size=3,
+            ),
+            st.none() | st.builds(Pull, numbers, small, numbers, numbers, st.booleans(), numbers),
+            st.lists(numbers, max_size=2),
+        ),
+        max_size=6,
+    ),
+    configs,
+)
+def test_forged_numbers_stop_nothing(forged: list[ConsumerCommand], config: dict[str, Any]) -> None:
+    shards = lone(config)
+    shards.publish("A", ["A.x"] * 4)
+    for command in forged:
+        shards.record(0, command.encode(), "consume")
+        shards.settle()
+    shards.now += 400 * SECOND
+    shards.settle()
+    shards.restart(0)
+    shards.publish("A", ["A.x"])
+    info = shards.request("CONSUMER.INFO.A.c", stream="A")
+    shards.settle()
+    assert not shards.rejected
+    assert shards.answer(info).get("num_pending", 0) <= 5

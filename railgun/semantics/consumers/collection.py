@@ -114,9 +114,12 @@ class Consumers:
         self.events.append(Event("deleted", consumer.name))
         if self._stream.config.retention == "interest":
             if self:
-                begin = consumer.pending.lowest() or consumer.ahead.next
                 retention.drop_unneeded(
-                    self._stream, begin, self._stream.last_seq + 1, consumer.terms.filter, self
+                    self._stream,
+                    consumer.first_needed,
+                    self._stream.last_seq + 1,
+                    consumer.terms.filter,
+                    self,
                 )
             else:
                 self._stream.purge_below(self._stream.last_seq + 1)

@@ -91,6 +91,14 @@ class Redelivery:
                 self._ready[0] = (run.end, end)
         return None
 
+    def repeat(self, run: PendingRun, consumer_sequence: int, now: int) -> PendingRun:
+        """The beginning of what :meth:`next` gave is delivered once more; the run that it is now."""
+        self._ready[0] = (run.end, self._ready[0][1])
+        self._pending.remove(run.sequence, run.end)
+        again = run._replace(last=consumer_sequence, deliveries=run.deliveries + 1, time=now, due=0)
+        self.expect([again])
+        return again
+
     def next_deadline(self) -> int | None:
         """When the next wait is over, ns."""
         return self._deadlines.next(self._due)

@@ -27,6 +27,8 @@ def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -
     resolved(consumer, [(run.sequence, run.end) for run in runs])
     if not consumer.terms.acks_all and sum(run.length for run in runs) < min(ack.length, LATE_AT_MOST):
         # A late answer, for what ran out of deliveries and stayed (RET-11): now it is done.
+        consumer.given_up.remove(ack.sequence, ack.sequence + ack.length)
+        consumer.touch()
         end = min(ack.sequence + min(ack.length, LATE_AT_MOST), consumer.ahead.next)
         concerned = (
             [consumer] if consumer.stream.config.retention == "workqueue" else consumer.stream.consumers

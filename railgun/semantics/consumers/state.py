@@ -18,6 +18,7 @@ from railgun.semantics.consumers.basket import Basket, Run, Taken
 from railgun.semantics.consumers.events import Event, Kind
 from railgun.semantics.consumers.owed import InStreamOrder, InTurn, Owed
 from railgun.semantics.consumers.pending import PendingRun, PendingRuns
+from railgun.semantics.consumers.ranges import Ranges
 from railgun.semantics.consumers.redelivery import Redelivery
 from railgun.semantics.consumers.terms import UNLIMITED, Terms
 from railgun.state import keys
@@ -54,6 +55,7 @@ class ConsumerState:
         self.delivered = Pair(0, 0)
         self._floor = Pair(0, start - 1)  # what an ack of policy `all` covered, or where the consumer began
         self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
+        self.given_up = Ranges()  # out of deliveries, never answered, and still in the stream (RET-11)
         self.acknowledged = 0  # since it was loaded: every so many of them are sampled
         self._configure(config, start)
 
@@ -65,6 +67,7 @@ class ConsumerState:
         consumer = cls(stream, number, config, record["created"], record["next"])
         consumer.delivered = Pair(record["delivered_consumer"], record["delivered_stream"])
         consumer._floor = Pair(record["floor_consumer"], record["floor_stream"])
+        consumer.given_up = Ranges(record["given_up"])
         consumer.pending.load()
         consumer._configure(config, record["next"])
         return consumer
@@ -124,11 +127,20 @@ class ConsumerState:
         """Whether the message must stay for this consumer's sake (RET-13)."""
         if not self.terms.filter.matches(subject):
             return False
-        return sequence >= self.ahead.next or sequence in self.pending
+        return sequence >= self.ahead.next or sequence in self.pending or sequence in self.given_up
+
+    @property
+    def first_needed(self) -> int:
+        """It needs no message below this sequence."""
+        return min([self.pending.lowest() or self.ahead.next, self.ahead.next, *self.given_up.bounds[:1]])
 
     def may_need(self, start: int, end: int) -> bool:
         """Whether it may need any message of [start, end)."""
-        return self.ahead.next < end or self.pending.first_in(start, end) is not None
+        return (
+            self.ahead.next < end
+            or self.pending.first_in(start, end) is not None
+            or self.given_up.meets(start, end)
+        )
 
     def delivery_overhead(self) -> int:
         """What a message takes on its way beyond what it counts in the stream: its reply address (PUL-06, PUL-13)."""
@@ -196,12 +208,9 @@ class ConsumerState:
 
     def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
         """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
-        last = self.delivered.consumer + 1
+        again = self.redelivery.repeat(run, self.delivered.consumer + 1, now)
         self.delivered = Pair(self.delivered.consumer + run.length, self.delivered.stream)
-        self.pending.remove(run.sequence, run.end)
-        again = run._replace(last=last, deliveries=run.deliveries + 1, time=now, due=0)
-        self.redelivery.expect([again])
-        basket.add(Run(run.sequence, run.length, last, again.deliveries))
+        basket.add(Run(again.sequence, again.length, again.last, again.deliveries))
 
     def handed_out(self, runs: list[Run]) -> None:
         """A take gave these."""
@@ -232,6 +241,7 @@ class ConsumerState:
         """The last delivery went unanswered: no longer pending, and still in the stream (RDL-08, RET-11)."""
         self._give_up(runs)
         for run in runs:
+            self.given_up.add(run.sequence, run.end)
             self.tell("max_deliver", run)
             self.bury(run, "max_deliver")
 
@@ -260,6 +270,7 @@ class ConsumerState:
     def seal(self) -> None:
         """Write what changed into the overlay."""
         self.pending.seal()
+        self.given_up.remove(0, self.stream.first_seq)
         record = {
             "name": self.name,
             "config": self._config_json,
@@ -269,6 +280,7 @@ class ConsumerState:
             "floor_consumer": self._floor.consumer,
             "floor_stream": self._floor.stream,
             "next": self.ahead.next,
+            "given_up": self.given_up.bounds,
         }
         key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)
         self.stream.overlay.put(key, wire.encode("consumer_record", record))
