@@ -160,7 +160,7 @@ class ShardCore:
         bodies: dict[bytes, bytes] = {}
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
-            if state is not None and not state.keeps_bodies:
+            if state is not None and not state.bodies.keeps:
                 bodies |= _bodies(append, self._work.bases.get(topic, ()))
         if drain.changes:
             self._table.apply(drain.changes, bodies)

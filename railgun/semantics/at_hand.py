@@ -25,6 +25,7 @@ class BodiesAtHand:
         self._overlay = overlay
         self._incarnation = incarnation
         self._memory = memory
+        self.keeps = False  # new bodies are kept in the table
         self.recent: RecentMessages | None = None  # of the shard; a stream can do without
         self._beside: tuple[int, bytes | None] = (
             0,
@@ -37,7 +38,7 @@ class BodiesAtHand:
         found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
         if found is not None:
             return found
-        kept = self._overlay.get(self._key(sequence))
+        kept = self._overlay.get(self._key(sequence)) if self.keeps or sequence in self._stray else None
         if kept is not None:
             body = wire.decode("message_body", kept)
             return wire.headers_in(body["headers"]), body["payload"]
@@ -55,9 +56,9 @@ class BodiesAtHand:
         body = wire.encode("message_body", {"headers": wire.headers_out(headers), "payload": payload})
         self._overlay.put(self._key(sequence), body)
 
-    def drop(self, sequence: int, *, kept: bool) -> None:
-        """The message is gone. ``kept``: its stream keeps bodies."""
-        if kept or sequence in self._stray:
+    def drop(self, sequence: int) -> None:
+        """The message is gone."""
+        if self.keeps or sequence in self._stray:
             self._overlay.delete(self._key(sequence))
 
     def find_strays(self, end: int) -> None:

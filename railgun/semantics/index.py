@@ -27,6 +27,10 @@ class MessageIndex:
         self._cache: OrderedDict[int, Block] = OrderedDict()
         self._dirty: dict[int, Block] = {}  # blocks whose bitmap changed in this drain
         self._offsets: dict[int, int] = {}  # exact offsets that the table does not hold yet
+        self._found_offset: tuple[int, int | None] = (
+            0,
+            None,
+        )  # base and exact offset of the block asked for last
         self._hint: Block | None = None  # where the last look-up ended: neighbours follow each other
         self._lowest = 0  # no block begins below: spares a scan over what was removed long ago
         self.tail_base = next_sequence
@@ -125,9 +129,13 @@ class MessageIndex:
         if block is None:
             return default
         exact = self._offsets.get(block.base)
+        if exact is None and self._found_offset[0] == block.base:
+            exact = self._found_offset[1]
         if exact is None:
             stored = self._overlay.get(keys.of(keys.OFFSET, self._incarnation, block.base))
-            exact = None if stored is None else int.from_bytes(stored, "big")
+            if stored is not None:
+                exact = int.from_bytes(stored, "big")
+                self._found_offset = block.base, exact
         if exact is None:
             return block.offset_floor
         index = sequence - block.base

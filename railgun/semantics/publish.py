@@ -125,7 +125,7 @@ def _publish_columns(
         config.sealed
         or state.transform is not None
         or per_subject
-        or state.keeps_bodies
+        or state.bodies.keeps
         or config.discard == "new"
     ):
         return None

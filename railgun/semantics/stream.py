@@ -116,7 +116,7 @@ class StreamState:
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
         self._derive()
-        if not self.keeps_bodies:
+        if not self.bodies.keeps:
             self._find_stray_bodies()
         self.window.expire(now)
         if comes_to_interest:
@@ -129,7 +129,7 @@ class StreamState:
         self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
         self.max_age = to_nanos(config.max_age)
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
-        self.keeps_bodies = config.allow_direct
+        self.bodies.keeps = config.allow_direct
         self.record_overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
         self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
         self._accepted: dict[str, int] = {}
@@ -314,7 +314,7 @@ class StreamState:
         self._count_stored(sequence, 1, size, time)
         if expiry not in (0, NEVER):
             self.expiry.add(abs(expiry), sequence)
-        if self.keeps_bodies:
+        if self.bodies.keeps:
             self.bodies.keep(sequence, headers, payload)
         return sequence
 
@@ -363,7 +363,7 @@ class StreamState:
         self.messages -= 1
         self.bytes -= entry.size
         self._by_subject.discard(entry.subject, sequence, self._newest_before)
-        self.bodies.drop(sequence, kept=self.keeps_bodies)
+        self.bodies.drop(sequence)
         if self.compacted:
             self._bury(entry.subject, sequence)
         if sequence == self.first_seq:
@@ -376,7 +376,7 @@ class StreamState:
         """Every message of [start, end) is gone."""
         if end > self.index.tail_base:
             self._flush_index()
-        if self.keeps_bodies or self.compacted or self._by_subject.ordered:
+        if self.bodies.keeps or self.compacted or self._by_subject.ordered:
             for entry in list(takewhile(lambda entry: entry.sequence < end, self.iterate(start))):
                 self.remove(entry.sequence)
             return
@@ -437,7 +437,7 @@ class StreamState:
 
     def _find_stray_bodies(self) -> None:
         """Bodies below the first message are of no use; and all of them, where the stream keeps none any more."""
-        self.bodies.find_strays(self.first_seq if self.keeps_bodies else self.last_seq + 1)
+        self.bodies.find_strays(self.first_seq if self.bodies.keeps else self.last_seq + 1)
 
     # -- the end of a drain
 

@@ -21,6 +21,8 @@ def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
     existing = _existing(block, start)
     if wanted.everything or not existing:
         return existing
+    if wanted.literal is not None and wanted.literal not in block.subjects:
+        return []
     # A sequence that was given but never stored has no subject: it does not exist, so it may count as chosen.
     chosen = [not subject or wanted.matches(subject) for subject in block.subjects]
     if all(chosen):
