@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 COLLECT = 0.003  # seconds that acknowledgements wait for company
 PRESENCE_SECONDS = 2.0
+_FORGOTTEN = 2.5 * PRESENCE_SECONDS  # a client that says nothing for three periods is gone for a shard
 _TICK = 0.1
 _RUNS = 4_000  # in one command
 
@@ -59,7 +60,9 @@ class Consuming:
         self._queue: deque[AckBox] = deque()
         self._deferred: deque[Callable[[], None]] = deque()
         self._present: set[int] = set()  # shards that know of this client
-        self._announced = 0.0
+        self._due = 0.0  # when they were last told
+        self._last_present = 0.0  # when the broker last took that
+        self._renew = False
         self._closed: RailgunError | None = None
         self._thread: threading.Thread | None = None
 
@@ -148,11 +151,19 @@ class Consuming:
         value = Presence(self.connection.client, leaving, self.listeners.subjects()).encode()
         for shard in sorted(shards):
             try:
-                self.connection.transport.send(shard, b"", PRESENCE, value, lambda error: None)
+                self.connection.transport.send(shard, b"", PRESENCE, value, self._announced)
             except RailgunError as error:
                 logger.info("shard %d could not be told that this client is there: %s", shard, error)
                 return
         self._present |= shards
+
+    def _announced(self, error: RailgunError | None) -> None:
+        """After a silence of ours the shards have forgotten what waits: they are told again."""
+        now = time.monotonic()
+        if error is None:
+            if self._last_present and now - self._last_present > _FORGOTTEN:
+                self._renew = True
+            self._last_present = now
 
     def new_owner(self, partition: int) -> None:
         """The shard changed hands: pulls and presence are told again."""
@@ -204,11 +215,17 @@ class Consuming:
     def _tick(self, now: float) -> None:
         self._teller.repeat(now)
         self.holdings.tick(now)
-        if now - self._announced >= PRESENCE_SECONDS:
-            self._announced = now
+        if now - self._due >= PRESENCE_SECONDS:
+            self._due = now
             shards = {ticket.address.partition for ticket in self.book.waiting()} | self.listeners.shards()
             if shards:
                 self.announce(shards)
+            else:
+                self._last_present = 0.0
+        if self._renew:
+            self._renew = False
+            for shard in {ticket.address.partition for ticket in self.book.waiting()}:
+                self.book.renew(shard)
 
     # -- the end
 

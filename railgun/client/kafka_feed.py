@@ -30,7 +30,7 @@ _BATCH = 1_000
 _QUIET = 0.25  # seconds after which a log that nobody reads is left
 _ASK = 0.1  # seconds between two questions whether a log really ends where it seems to
 _SETTLED = 0.2  # seconds for which nothing may come behind the end of a log before it is taken for one
-_GONE = 2.0  # seconds after which a topic that the broker does not know is gone
+_SILENCE = 2.0  # seconds after which a log of which nothing is heard is looked for
 _AHEAD = {
     "fetch_message_max_bytes": 1024 * 1024,
     "queued_min_messages": 10_000,
@@ -64,7 +64,7 @@ class KafkaFeed:
         self._closed: RailgunError | None = None
         self._tracks: dict[str, Track] = {}
         self._quiet_since: dict[str, float] = {}
-        self._trouble_since: dict[str, float] = {}
+        self._heard: dict[str, float] = {}  # when something came from a log, or it was looked for
         self._asked = 0.0
         self._consumer: Any = None
 
@@ -147,6 +147,7 @@ class KafkaFeed:
         first = self._consumer.poll(_POLL)
         if first is None:
             self._look_for_ends()
+            self._look_for_topics()
             return
         most = min(max(sum(track.wanted for track in self._tracks.values()), 1), _BATCH)
         self._sort([first, *self._consumer.consume(most - 1, 0.0)] if most > 1 else [first])
@@ -161,6 +162,7 @@ class KafkaFeed:
         self._consumer.incremental_assign([place])
         track.assigned = True
         track.jumped(offset)
+        self._heard[track.topic] = time.monotonic()
 
     def _leave(self, track: Track, now: float) -> None:
         since = self._quiet_since.setdefault(track.topic, now)
@@ -170,13 +172,14 @@ class KafkaFeed:
                 track.assigned = False
             if now - since >= 100 * _QUIET or len(self._tracks) > 100:
                 del self._tracks[track.topic], self._quiet_since[track.topic]
+                self._heard.pop(track.topic, None)
 
     def _sort(self, messages: list[Any]) -> None:
         """Records to the logs they are from, in order."""
         reading = [track for track in self._tracks.values() if track.assigned]
         if len(reading) == 1 and not any([one.error() for one in messages]):  # noqa: C419 - every record pays for it
             self._troubles.worked()
-            self._trouble_since.clear()
+            self._heard[reading[0].topic] = time.monotonic()
             reading[0].take(messages)
             return
         of: dict[str, list[Any]] = {}
@@ -193,9 +196,9 @@ class KafkaFeed:
         if of:
             self._troubles.worked()
         for topic, records in of.items():
-            self._trouble_since.pop(topic, None)
             track = self._tracks.get(topic)
             if track is not None and track.assigned:
+                self._heard[topic] = time.monotonic()
                 track.take(records)
 
     def _told(self, message: Message, error: KafkaError) -> None:
@@ -208,9 +211,10 @@ class KafkaFeed:
         if track is None:
             logger.info("reading logs: %s", error.str())
         elif code == KafkaError._PARTITION_EOF:
+            self._heard[track.topic] = time.monotonic()
             track.ended, track.ended_at = message.offset() or 0, time.monotonic()
         elif code in _UNKNOWN:
-            self._unknown(track)
+            logger.info("reading %s: %s", track.topic, error.str())  # see _look_for_topics
         else:
             reason = in_words(error, f"reading {track.topic}")
             if isinstance(reason, NotAuthorized):
@@ -218,15 +222,20 @@ class KafkaFeed:
             else:
                 logger.warning("reading %s: %s", track.topic, error.str())
 
-    def _unknown(self, track: Track) -> None:
-        """The topic is not there: not yet everywhere, or not any more because its stream was deleted."""
+    def _look_for_topics(self) -> None:
+        """A log of which nothing is heard may be gone with its stream; librdkafka would wait for it for ever."""
         now = time.monotonic()
-        since = self._trouble_since.setdefault(track.topic, now)
-        if now - since >= _GONE:
-            track.gone()
-            del self._trouble_since[track.topic]
-        self._consumer.incremental_unassign([TopicPartition(track.topic, 0)])  # asked for anew
-        track.assigned = False
+        for track in self._tracks.values():
+            if not track.cursors or now - self._heard.setdefault(track.topic, now) < _SILENCE:
+                continue
+            self._heard[track.topic] = now
+            try:
+                error = self._consumer.list_topics(track.topic, timeout=1.0).topics[track.topic].error
+            except KafkaException as unanswered:
+                logger.info("the topic %s cannot be looked up: %s", track.topic, unanswered)
+                continue
+            if error is not None and error.code() in _UNKNOWN:
+                track.gone()
 
     def _look_for_ends(self) -> None:
         """Records are committed a moment before they can be read: only an end that is the log's own shows that one is gone."""

@@ -150,10 +150,10 @@ class Cursor:
         if self.wanted == lease.sequences[self._at] + lease.counts[self._at]:
             self._next_run()
 
-    def skip(self, start: int, end: int) -> None:
-        """Everything from ``start`` to the end of the log was read: what should be there is gone."""
+    def skip(self, start: int) -> None:
+        """Everything from this offset to the end of the log was read: what should be there is gone."""
         lease = self.parcel.lease
-        while not self.done and start <= self.offset <= end:
+        while not self.done and self.offset >= start:
             self._pass(lease.sequences[self._at] + lease.counts[self._at] - self.wanted)
 
     def hand_over(self) -> None:
@@ -226,6 +226,11 @@ class Track:
     def take(self, records: Sequence[Record]) -> None:
         """Records of the log, in order: give them to those who wait, and keep what is behind."""
         if records:
+            first = records[0].offset() or 0
+            if first < self._from:  # the log has no such offset, and is read from its beginning
+                self._from = first
+                for cursor in self.cursors:
+                    cursor.offset = first
             self.position = (records[-1].offset() or 0) + 1
             self.ended = -1
             self._held += records
@@ -250,14 +255,13 @@ class Track:
     def end_reached(self, end: int) -> None:
         """The log really ends here: those who waited for something before it wait in vain."""
         for cursor in self.cursors:
-            cursor.skip(self._from, end)
+            cursor.skip(min(self._from, end))
             cursor.hand_over()
         self.drop_done()
 
     def gone(self) -> None:
         """There is no such log any more."""
-        self._from = 0
-        self.end_reached(1 << 62)
+        self.end_reached(0)
 
     def fail(self, error: RailgunError) -> None:
         """Nothing of this log can be read."""

@@ -73,6 +73,7 @@ def _purge_some(stream: StreamState, request: PurgeRequest, chosen: Filter) -> i
         doomed = doomed[: -request.keep]
     for sequence in doomed:
         stream.remove(sequence)
-    left = next(stream.iterate(subjects=chosen), None)
-    stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
+    if doomed:
+        left = next(stream.iterate(subjects=chosen), None)
+        stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
     return len(doomed)

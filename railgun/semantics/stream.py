@@ -417,7 +417,8 @@ class StreamState:
             doomed.append(entry.sequence)
         for gone in doomed:
             self.remove(gone)
-        self.consumers.purged(self.first_seq)
+        if doomed:
+            self.consumers.purged(self.first_seq)
         return len(doomed)
 
     def _purge_all(self, next_sequence: int) -> int:

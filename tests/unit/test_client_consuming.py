@@ -6,13 +6,14 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import railgun
-from railgun.client import push_intake
+from railgun.client import consuming, push_intake
 from railgun.client.connection import Connection
 from railgun.client.facade import Railgun
 from railgun.client.message import Message
@@ -459,3 +460,24 @@ def test_a_push_subscription_notices_that_its_consumer_is_gone(
     shard.answer = lambda request: json.dumps(gone).encode()
     with pytest.raises(railgun.ConsumerNotFound):
         subscription.wait(10.0)
+
+
+def test_pulls_are_told_again_after_a_silence_of_the_client(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frozen, or cut off from the broker: shards forget a client of which they hear nothing."""
+    monkeypatch.setattr(consuming, "PRESENCE_SECONDS", 0.1)
+    monkeypatch.setattr(consuming, "_FORGOTTEN", 0.5)
+    found: list[Message] = []
+    thread = threading.Thread(target=lambda: found.extend(rg.stream("S").consumer("C").fetch(1, wait=20.0)))
+    thread.start()
+    wait_until(lambda: len(shard.presence) > 2, "the client is present")
+    assert len(shard.pulls) == 1
+    shard.refuse = ConnectionLost("away")
+    time.sleep(0.7)  # the silence
+    shard.refuse = None
+    wait_until(lambda: len(shard.pulls) == 2, "the pull was sent again")
+    assert shard.pulls[0].id == shard.pulls[1].id
+    shard.reply([lease(shard.pulls[0].id, [1], [1], done=True)])
+    thread.join()
+    assert [message.sequence for message in found] == [1]

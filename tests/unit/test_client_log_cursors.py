@@ -177,6 +177,24 @@ def test_far_ahead_is_jumped_to_and_near_is_read_to() -> None:
     assert owner.sequences == [1, NEAR, 2_500]
 
 
+def test_an_offset_that_the_log_has_not_got_is_looked_for_from_its_beginning() -> None:
+    track = Track("log")
+    parcel, owner = parcel_of([(3, 2, 5_000)])
+    track.add(Cursor(parcel))
+    assert track.jump() == 5_000
+    track.assigned = True
+    track.jumped(5_000)
+    track.take([Stored(1, 1), Stored(2, 2)])  # what the broker gives instead
+    assert track.jump() is None
+    track.take([Stored(3, 3), Stored(4, 4)])
+    assert (owner.sequences, parcel.done) == ([3, 4], True)
+    other, empty = parcel_of([(3, 2, 5_000)])
+    track.add(Cursor(other))
+    track.jumped(5_000)
+    track.end_reached(0)  # a stream of the same name, and nothing in it
+    assert (empty.sequences, other.done) == ([], True)
+
+
 def test_a_parcel_that_nobody_wants_is_dropped_and_a_failed_log_tells_everybody() -> None:
     track = Track("log")
     one, first = parcel_of([(1, 2, 1)])

@@ -51,6 +51,8 @@ def _nak(consumer: ConsumerState, ack: AckRun, now: int) -> None:
         consumer.touch()
         if consumer.redelivery.is_spent(run):
             spent.append(run)
+        elif run.due == READY and not ack.delay:
+            consumer.pending.add(run)  # it is in the queue already
         else:
             consumer.redelivery.put_off(run, now + ack.delay if ack.delay else READY)
     consumer.spend(spent)

@@ -152,6 +152,8 @@ class Consumers:
     def purged(self, next_sequence: int, chosen: Filter | None = None) -> None:
         """Nothing (on the chosen subjects) is left below the sequence: whoever wants no others goes on there (DEL-12, DEL-14)."""
         for consumer in self:
+            if chosen is None:
+                consumer.vanished(0, next_sequence)
             if chosen is None or _is_within(consumer.terms.filter, chosen):
                 consumer.purged(next_sequence)
 

@@ -195,6 +195,8 @@ class PendingRuns:
 
     def _numbers(self, start: int, end: int) -> Iterable[int]:
         """The blocks to look at for [start, end): never more than there are."""
+        if start >= end:
+            return ()
         numbers = blocks_of(start, end)
         if len(numbers) <= len(self._blocks):
             return numbers

@@ -187,7 +187,6 @@ class ConsumerState:
 
     def purged(self, next_sequence: int) -> None:
         """Everything that it wants below this sequence is gone, and passed over (DEL-12)."""
-        self.vanished(0, next_sequence)
         self.ahead.jump(next_sequence)
         self.delivered = Pair(self.delivered.consumer, max(self.delivered.stream, next_sequence - 1))
         self.touch()
@@ -235,6 +234,8 @@ class ConsumerState:
 
     def cover(self, consumer: int, stream: int) -> None:
         """Policy ``all``: everything up to this delivery is resolved (SEQ-14)."""
+        if not self.pending:
+            consumer = self.delivered.consumer  # SEQ-10: what is told then is never taken back
         self._floor = Pair(max(self._floor.consumer, consumer), max(self._floor.stream, stream))
 
     def spend(self, runs: list[PendingRun]) -> None:
