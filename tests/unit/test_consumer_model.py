@@ -65,6 +65,7 @@ class Consumer:
     covered: tuple[int, int] = (0, 0)  # by an ack of policy all
     pending: dict[int, Delivery] = field(default_factory=dict)
     ready: list[int] = field(default_factory=list)  # to be delivered again, in order
+    given_up: set[int] = field(default_factory=set)  # out of deliveries and never answered
     order_known: bool = True
     events: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -124,6 +125,7 @@ class Consumer:
         self.events.append(("max_deliver", sequence, one.last, one.count))
         if self.config.dead_letter:
             self.events.append(("dead", sequence, one.last, one.count))
+        self.given_up.add(sequence)
         self.drop(sequence)
 
     def look(self, now: int) -> None:
@@ -166,7 +168,8 @@ class Model:
 
     def needed(self, consumer: Consumer, sequence: int) -> bool:
         subject = self.messages[sequence][0]
-        return consumer.wants(subject) and (sequence >= consumer.next or sequence in consumer.pending)
+        waits = sequence in consumer.pending or sequence in consumer.given_up
+        return consumer.wants(subject) and (sequence >= consumer.next or waits)
 
     def done(self, consumer: Consumer, sequence: int) -> None:
         """The consumer has resolved the message."""
@@ -294,6 +297,7 @@ class Model:
 
     def resolve(self, consumer: Consumer, ack: AckRun, named: range) -> None:
         reach = range(0, named[-1] + 1) if consumer.policy == "all" else named
+        consumer.given_up.difference_update(reach)
         resolved = [sequence for sequence in sorted(consumer.unanswered()) if sequence in reach]
         for sequence in resolved:
             one = consumer.pending.pop(sequence)

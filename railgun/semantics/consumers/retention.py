@@ -22,13 +22,14 @@ Range = tuple[int, int]
 
 def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -> None:
     """The runs were resolved by an acknowledgement, which may name more than was still pending."""
+    if consumer.given_up.bounds:  # a late answer is one, too
+        consumer.given_up.remove(0 if consumer.terms.acks_all else ack.sequence, ack.sequence + ack.length)
+        consumer.touch()
     if consumer.stream.config.retention == "limits":
         return
     resolved(consumer, [(run.sequence, run.end) for run in runs])
     if not consumer.terms.acks_all and sum(run.length for run in runs) < min(ack.length, LATE_AT_MOST):
         # A late answer, for what ran out of deliveries and stayed (RET-11): now it is done.
-        consumer.given_up.remove(ack.sequence, ack.sequence + ack.length)
-        consumer.touch()
         end = min(ack.sequence + min(ack.length, LATE_AT_MOST), consumer.ahead.next)
         concerned = (
             [consumer] if consumer.stream.config.retention == "workqueue" else consumer.stream.consumers
