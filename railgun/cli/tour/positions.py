@@ -79,7 +79,6 @@ def replay(walk: Walk) -> None:
     orders, subject, target = walk.rg.stream(walk.stream), f"{walk.stream}.processed", "out.original"
     walk.say(f"railgun stream purge {walk.stream}")
     orders.purge()
-    _spaced(walk, subject, gap)
     walk.say(
         f"railgun consumer add {walk.stream} REPLAY --target {target} --filter {subject} --ack none "
         "--deliver all --sample 100 --replay original"
@@ -93,6 +92,7 @@ def replay(walk: Walk) -> None:
         sample_freq="100",
         replay_policy="original",
     )
+    _spaced(walk, subject, gap)
     walk.say(f"railgun sub -t {target}")
     arrived: list[float] = []
     stored: list[float] = []
