@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 pytest_plugins = ["tests.rules.report"]  # which rules the tests show: `make rules`
+
+
+def pytest_configure() -> None:
+    """A run in the background may begin with Ctrl-C ignored, which all commands that it starts would inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
