@@ -7,25 +7,21 @@ sent is sent again and logged, and the message is delivered again if all fails.
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from datetime import timedelta
+from typing import Any
 
 from railgun.client import fetching, steps
 from railgun.client.acks import ACK, NAK, PROGRESS, TERM, AckBox
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
 from railgun.model import headers as h
 from railgun.model.durations import to_nanos
+from railgun.model.messages import MessageViews
 from railgun.model.wire import AckRun
-
-M = TypeVar("M", bound=BaseModel)
 
 Delay = timedelta | float | None
 
 
-class Delivery:
+class Delivery(MessageViews):
     """What a delivered message holds, sync or async.
 
     ``sequence`` is the message's place in the stream, ``consumer_sequence`` the number of this delivery by its consumer,
@@ -86,27 +82,6 @@ class Delivery:
     def consumer(self) -> str:
         """The consumer that delivered it; empty if none did."""
         return self._box.consumer if self._box else ""
-
-    @property
-    def time(self) -> datetime:
-        """When the stream received it (to the microsecond; ``time_ns`` is exact)."""
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.time_ns // 1_000)
-
-    @property
-    def text(self) -> str:
-        return self.payload.decode("utf-8")
-
-    def json(self) -> Any:
-        return json.loads(self.payload)
-
-    def as_(self, model: type[M]) -> M:
-        """The payload as the given pydantic model. Raises pydantic's ValidationError."""
-        return model.model_validate_json(self.payload)
-
-    def header(self, name: str) -> str | None:
-        """The first header of exactly this name, as text."""
-        value = h.first(self.headers, name)
-        return None if value is None else value.decode("utf-8")
 
     @property
     def reply(self) -> str:

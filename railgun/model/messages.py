@@ -37,12 +37,11 @@ class PubAck:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """A message as the stream holds it."""
+class MessageViews:
+    """What can be asked of any message, stored or delivered: its payload, headers and time in other forms."""
 
-    subject: str
-    sequence: int
+    __slots__ = ()
+
     payload: bytes
     headers: h.Headers
     time_ns: int
@@ -67,6 +66,17 @@ class StoredMessage:
         """The first header of exactly this name, as text."""
         value = h.first(self.headers, name)
         return None if value is None else value.decode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage(MessageViews):
+    """A message as the stream holds it."""
+
+    subject: str
+    sequence: int
+    payload: bytes
+    headers: h.Headers
+    time_ns: int
 
     def to_api(self, *, no_headers: bool = False) -> dict[str, Any]:
         """The ``message`` object of a get (GET-01)."""

@@ -1,7 +1,7 @@
 """Reading the records of a worker's partitions: librdkafka in a thread of its own, batches for the event loop.
 
-Faust's own consumer, aiokafka, stays the member of the group and says which partitions are ours and where to begin; it
-needs 2 ms of CPU for a record that comes alone, which every request would wait for. This reader needs a tenth of it.
+Faust's own consumer, aiokafka, stays the member of the group and says which partitions are ours and where to begin. For a
+record that comes alone, as most requests do, its way through Python costs far more than librdkafka's.
 """
 
 from __future__ import annotations
