@@ -17,6 +17,7 @@ from railgun.model.wire import AckRun, Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming
+    from railgun.client.delivered_runs import DeliveredRun
     from railgun.client.message import Delivery
 
 logger = logging.getLogger(__name__)
@@ -82,28 +83,29 @@ class AckBox:
 def coalesced(entries: Iterable[Delivery | AckRun]) -> list[AckRun]:
     """The entries in their order, consecutive deliveries of messages that are done as one run."""
     runs: list[AckRun] = []
-    start = first = deliveries = length = 0  # the run of acks that is being extended
+    last: DeliveredRun | None = None  # of the run of acks that is being extended
+    start = end = 0
     for entry in entries:
-        if type(entry) is AckRun:
-            if length:
-                runs.append(AckRun(ACK, start, length, first, deliveries))
-                length = 0
+        if isinstance(entry, AckRun):
+            if last is not None:
+                runs.append(_acked(last, start, end))
+                last = None
             runs.append(entry)
             continue
-        if (
-            length
-            and entry.sequence == start + length
-            and entry.consumer_sequence == first + length
-            and entry.deliveries == deliveries
-        ):
-            length += 1
+        run = entry._run
+        if entry.sequence == end and (run is last or (last is not None and run.goes_on(last))):
+            end += 1
             continue
-        if length:
-            runs.append(AckRun(ACK, start, length, first, deliveries))
-        start, first, deliveries, length = entry.sequence, entry.consumer_sequence, entry.deliveries, 1
-    if length:
-        runs.append(AckRun(ACK, start, length, first, deliveries))
+        if last is not None:
+            runs.append(_acked(last, start, end))
+        last, start, end = run, entry.sequence, entry.sequence + 1
+    if last is not None:
+        runs.append(_acked(last, start, end))
     return runs
+
+
+def _acked(run: DeliveredRun, start: int, end: int) -> AckRun:
+    return AckRun(ACK, start, end - start, start + run.shift, run.deliveries)
 
 
 def runs_of(kind: str, messages: Iterable[Delivery]) -> list[AckRun]:

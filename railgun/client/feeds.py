@@ -7,10 +7,11 @@ that reads; a message that was removed meanwhile is left out. Every parcel ends,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from railgun.client.acks import AckBox, lease_runs
+from railgun.client.delivered_runs import DeliveredRun, Extras, delivered_runs
 from railgun.errors import RailgunError
 from railgun.model import headers as h
 from railgun.model.messages import StoredMessage
@@ -35,11 +36,12 @@ class ParcelOwner(Protocol):
 class Parcel:
     """The messages of one lease, as they are read."""
 
-    __slots__ = ("box", "count", "done", "error", "lease", "make", "messages", "owner", "passed")
+    __slots__ = ("box", "count", "done", "error", "lease", "make", "messages", "owner", "passed", "runs")
 
     def __init__(self, lease: Lease, box: AckBox | None, make: type[Delivery], owner: ParcelOwner) -> None:
         self.lease = lease
         self.box = box
+        self.runs = delivered_runs(lease, box)
         self.make = make
         self.owner = owner
         self.count = sum(lease.counts)
@@ -69,6 +71,12 @@ class Parcel:
     def drop(self) -> None:
         """The owner wants no more of it; it holds its own lock."""
         self.done = True
+
+    def places(self) -> Iterator[tuple[DeliveredRun, int]]:
+        """Run and sequence of each of its messages."""
+        for run, sequence, count in zip(self.runs, self.lease.sequences, self.lease.counts, strict=True):
+            for step in range(count):
+                yield run, sequence + step
 
     def unread(self, kind: str) -> list[AckRun]:
         """What to say about the messages of the lease that were not read yet."""
@@ -104,17 +112,9 @@ class DirectFeed:
         except RailgunError as error:
             parcel.fail(error)
             return
-        make, box = parcel.make, parcel.box
         messages = [
-            make(
-                box,
-                one.subject,
-                *content(lease, one.payload, one.headers),
-                *numbers[:3],
-                one.time_ns,
-                numbers[3],
-            )
-            for one, numbers in zip(found, numbered(lease), strict=True)
+            parcel.make(run, sequence, one.subject, *content(lease, one.payload, one.headers, one.time_ns))
+            for one, (run, sequence) in zip(found, parcel.places(), strict=True)
             if one is not None
         ]
         parcel.add(messages, parcel.count)
@@ -123,30 +123,11 @@ class DirectFeed:
         """Nothing is open."""
 
 
-def numbered(lease: Lease) -> list[tuple[int, int, int, int]]:
-    """(sequence, consumer sequence, deliveries, pending) of each message of the lease."""
-    left = undelivered(lease)
-    result = []
-    columns = zip(lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True)
-    for sequence, count, consumer_sequence, deliveries in columns:
-        for step in range(count):
-            if deliveries == 1:
-                left -= 1
-            result.append((sequence + step, consumer_sequence + step, deliveries, left))
-    return result
-
-
-def undelivered(lease: Lease) -> int:
-    """How many matching messages had never been delivered before this lease: what ``pending`` counts down from (CON-28)."""
-    new = zip(lease.counts, lease.deliveries, strict=True)
-    return lease.pending + sum(count for count, deliveries in new if deliveries == 1)
-
-
-def content(lease: Lease, payload: bytes, headers: h.Headers) -> tuple[bytes, h.Headers]:
-    """Payload and headers as they are delivered: without the payload if the consumer wants headers only (CON-26)."""
+def content(lease: Lease, payload: bytes, headers: h.Headers, time_ns: int) -> tuple[bytes, Extras]:
+    """Payload and the rest as they are delivered: without the payload if the consumer wants headers only (CON-26)."""
     if not lease.headers_only or h.first(headers, MESSAGE_SIZE) is not None:
-        return payload, headers
-    return b"", [*headers, (MESSAGE_SIZE, str(len(payload)).encode("ascii"))]
+        return payload, Extras(headers, time_ns)
+    return b"", Extras([*headers, (MESSAGE_SIZE, str(len(payload)).encode("ascii"))], time_ns)
 
 
 def carried(lease: Lease) -> bool:
@@ -156,12 +137,12 @@ def carried(lease: Lease) -> bool:
 
 def unpack(parcel: Parcel) -> None:
     """Take the messages out of a lease that carries them."""
-    lease, make, box = parcel.lease, parcel.make, parcel.box
+    lease = parcel.lease
     headers: Sequence[h.Headers] = lease.headers or [()] * parcel.count
     messages = [
-        make(box, subject, *content(lease, payload, given), *numbers[:3], time, numbers[3])
-        for subject, payload, given, time, numbers in zip(
-            lease.subjects, lease.payloads, headers, lease.times, numbered(lease), strict=True
+        parcel.make(run, sequence, subject, *content(lease, payload, given, time))
+        for subject, payload, given, time, (run, sequence) in zip(
+            lease.subjects, lease.payloads, headers, lease.times, parcel.places(), strict=True
         )
     ]
     parcel.add(messages, parcel.count)

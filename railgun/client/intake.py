@@ -125,6 +125,7 @@ class Intake:
                 arrival = self._arrival
                 if arrival is None:
                     arrival = self._arrival = Settlement()
+            self.run_dry()
             yield Until(arrival, min(_LOOK, patience))
             if patience < math.inf and time.monotonic() >= deadline:
                 return not self.closed
@@ -161,6 +162,9 @@ class Intake:
 
     def refill(self) -> None:
         """Ask for more, if it is time to."""
+
+    def run_dry(self) -> None:
+        """Somebody begins to wait."""
 
     # -- keeping alive, giving back
 

@@ -186,6 +186,7 @@ class KafkaFeed:
         for message in messages:
             error = message.error()
             if error is not None:
+                self._give(of)  # what came before it: an end counts only until something comes behind it
                 self._told(message, error)
             else:
                 topic = message.topic() or ""
@@ -193,13 +194,18 @@ class KafkaFeed:
                 if mine is None:
                     mine = of[topic] = []
                 mine.append(message)
-        if of:
+        self._give(of)
+
+    def _give(self, records: dict[str, list[Any]]) -> None:
+        """The records of each log to those who wait for them; the dictionary is empty then."""
+        if records:
             self._troubles.worked()
-        for topic, records in of.items():
+        while records:
+            topic, mine = records.popitem()
             track = self._tracks.get(topic)
             if track is not None and track.assigned:
                 self._heard[topic] = time.monotonic()
-                track.take(records)
+                track.take(mine)
 
     def _told(self, message: Message, error: KafkaError) -> None:
         code = error.code()

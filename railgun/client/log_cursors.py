@@ -9,44 +9,49 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from itertools import repeat
+from typing import TYPE_CHECKING
 
-from railgun.client.feeds import Parcel, content, undelivered
+from railgun.client.delivered_runs import Extras, Record, extras_of, identity
+from railgun.client.feeds import Parcel, content
 from railgun.errors import RailgunError
-from railgun.model import headers as h
 
 if TYPE_CHECKING:
     from railgun.client.message import Delivery
 
 NEAR = 500  # records that are read on rather than jumped over
-_SEQUENCE = h.LOG_SEQUENCE
+_FEW = 16  # records that are looked at one by one
+_STRIDE = 1_024  # records that are taken together, at first
 _SUBJECTS = 20_000  # decoded subjects that are remembered
 
 _subjects: dict[bytes, str] = {}
 
 
-class Record(Protocol):
-    """What is used of a Kafka message."""
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
-    def key(self) -> bytes | None: ...
-    def value(self) -> bytes | None: ...
-    def offset(self) -> int | None: ...
-
-
 class Cursor:
     """Where the reading of one parcel is."""
 
-    __slots__ = ("_at", "_found", "_new", "_passed", "incarnation", "left", "offset", "parcel", "wanted")
+    __slots__ = (
+        "_at",
+        "_found",
+        "_passed",
+        "_stop",
+        "_stride",
+        "incarnation",
+        "left",
+        "offset",
+        "parcel",
+        "wanted",
+    )
 
     def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
         self.incarnation = parcel.lease.incarnation
         self.left = parcel.count  # how many messages it still looks for
-        self._new = undelivered(parcel.lease)  # messages behind the last one that were never delivered before
         self.wanted = 0  # the sequence that comes next
         self.offset = 0  # where to look for it, or below
         self._at = -1  # number of the run
+        self._stop = 0  # the first sequence behind it
+        self._stride = _STRIDE
         self._found: list[Delivery] = []
         self._passed = 0
         self._next_run()
@@ -60,6 +65,7 @@ class Cursor:
         lease = self.parcel.lease
         if self._at < len(lease.sequences):
             self.wanted, self.offset = lease.sequences[self._at], lease.offsets[self._at]
+            self._stop = self.wanted + lease.counts[self._at]
 
     def read(self, records: Sequence[Record]) -> int:
         """Take what is wanted from the records; the index behind the last one that was of use."""
@@ -77,84 +83,86 @@ class Cursor:
         return at
 
     def _read_run(self, records: Sequence[Record], at: int) -> int:
-        """The same for the run that the cursor is in, from this index on. The loop that every message goes through."""
-        lease, run = self.parcel.lease, self._at
-        make, box, deliveries = self.parcel.make, self.parcel.box, lease.deliveries[run]
-        found, whole, stamp = self._found.append, not lease.headers_only, b"%d" % self.incarnation
-        wanted, stop = self.wanted, lease.sequences[run] + lease.counts[run]
-        shift = lease.consumer_sequences[run] - lease.sequences[run]
-        first = deliveries == 1
-        pending = self._new
-        last_time, time_ns = b"", 0
-        for index in range(at, len(records)):
-            record = records[index]
-            given = record.headers()
-            at = index + 1
-            if given is None or len(given) < 3:
-                continue  # a tombstone
-            (name, number), (_, stamped), (_, mark) = given if len(given) == 3 else given[-3:]
-            if name != _SEQUENCE or number is None:
-                continue  # nothing of ours
-            if mark != stamp:
-                if int(mark or 0) < self.incarnation:
-                    continue
-                at, wanted = index, stop  # a stream of the same name took its place
-                break
-            sequence = int(number)
-            if sequence != wanted:
-                if sequence < wanted:
-                    continue
-                gone = min(sequence, stop) - wanted  # removed meanwhile
-                wanted += gone
-                if first:
-                    pending -= gone
-                if wanted == stop:
-                    at = index
-                    break
-            if stamped != last_time:  # messages of one pack share their time
-                last_time, time_ns = stamped or b"", int(stamped or 0)
-            key, payload = record.key() or b"", record.value() or b""
-            headers: h.Headers = () if len(given) == 3 else [(k, v or b"") for k, v in given[:-3]]
-            if not whole:
-                payload, headers = content(lease, payload, headers)
-            subject = _subjects.get(key) or _subject(key)
-            if first:
-                pending -= 1
-            found(
-                make(
-                    box,
-                    subject,
-                    payload,
-                    headers,
-                    sequence,
-                    sequence + shift,
-                    deliveries,
-                    time_ns,
-                    pending,
-                )
-            )
-            wanted += 1
-            if wanted == stop:
-                break
-        self._pass(wanted - self.wanted)
+        """The same for the run that the cursor is in, from this index on."""
+        run = self._at
+        while at < len(records) and self._at == run:
+            size = self._consecutive(records, at)
+            read = self._take(records[at : at + size]) if size else 0
+            at = at + read if read else self._look(records, at)
         return at
+
+    def _consecutive(self, records: Sequence[Record], at: int) -> int:
+        """How many records from this index on are surely the wanted messages, one after the other; 0 if that is not seen.
+
+        Sequences rise in a log: where the last of n messages is n - 1 behind the first, none is missing between them.
+        """
+        size = min(len(records) - at, self._stop - self.wanted, self._stride)
+        if size < _FEW or self.parcel.lease.headers_only:
+            return 0
+        if identity(records[at]) != (self.incarnation, self.wanted):
+            return 0
+        if identity(records[at + size - 1]) != (self.incarnation, self.wanted + size - 1):
+            self._stride = max(size // 2, _FEW)
+            return 0
+        self._stride = max(self._stride, 2 * size)
+        return size
+
+    def _take(self, records: Sequence[Record]) -> int:
+        """Take records that are the wanted messages; how many. The lines that every message goes through."""
+        payloads = [record.value() for record in records]
+        if None in payloads:  # a tombstone
+            self._stride = max(len(records) // 2, _FEW)
+            return 0
+        subjects = [
+            _subjects.get(key) or _subject(key) for key in [record.key() or b"" for record in records]
+        ]
+        sequences = range(self.wanted, self.wanted + len(records))
+        run = repeat(self.parcel.runs[self._at])
+        self._found += map(self.parcel.make, run, sequences, subjects, payloads, records)
+        self._pass(len(records))
+        return len(records)
+
+    def _look(self, records: Sequence[Record], at: int) -> int:
+        """Look at a few records one by one; the index behind the last one that was of use."""
+        run, end = self._at, min(at + _FEW, len(records))
+        for index in range(at, end):
+            incarnation, sequence = identity(records[index])
+            if (incarnation, sequence) < (self.incarnation, self.wanted):
+                continue  # no message, or one that is behind us
+            if incarnation > self.incarnation:
+                sequence = self._stop  # a stream of the same name took its place
+            if sequence > self.wanted:
+                self._pass(min(sequence, self._stop) - self.wanted)  # removed meanwhile
+            if self._at != run:
+                return index
+            self._find(records[index])
+            if self._at != run:
+                return index + 1
+        return end
+
+    def _find(self, record: Record) -> None:
+        """This is the wanted message."""
+        parcel, key = self.parcel, record.key() or b""
+        payload = record.value() or b""
+        extras: Extras | Record = record
+        if parcel.lease.headers_only:
+            payload, extras = content(parcel.lease, payload, *extras_of(record))
+        subject = _subjects.get(key) or _subject(key)
+        self._found.append(parcel.make(parcel.runs[self._at], self.wanted, subject, payload, extras))
+        self._pass(1)
 
     def _pass(self, count: int) -> None:
         """So many messages were found, or found to be gone."""
         self.wanted += count
         self.left -= count
         self._passed += count
-        lease = self.parcel.lease
-        if lease.deliveries[self._at] == 1:
-            self._new -= count
-        if self.wanted == lease.sequences[self._at] + lease.counts[self._at]:
+        if self.wanted == self._stop:
             self._next_run()
 
     def skip(self, start: int) -> None:
         """Everything from this offset to the end of the log was read: what should be there is gone."""
-        lease = self.parcel.lease
         while not self.done and self.offset >= start:
-            self._pass(lease.sequences[self._at] + lease.counts[self._at] - self.wanted)
+            self._pass(self._stop - self.wanted)
 
     def hand_over(self) -> None:
         """Give the parcel what was found since the last time."""
@@ -268,11 +276,3 @@ class Track:
         cursors, self.cursors = self.cursors, deque()
         for cursor in cursors:
             cursor.parcel.fail(error)
-
-
-def identity(record: Record) -> tuple[int, int]:
-    """Incarnation and sequence of a record; (0, 0) for one that has none."""
-    given = record.headers()
-    if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE:
-        return 0, 0
-    return int(given[-1][1] or 0), int(given[-3][1] or 0)

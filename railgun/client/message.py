@@ -12,6 +12,7 @@ from typing import Any
 
 from railgun.client import fetching, steps
 from railgun.client.acks import ACK, NAK, PROGRESS, TERM, AckBox
+from railgun.client.delivered_runs import STATUS_RUN, DeliveredRun, Extras, Record, extras_of
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
 from railgun.model import headers as h
 from railgun.model.durations import to_nanos
@@ -22,66 +23,72 @@ Delay = timedelta | float | None
 
 
 class Delivery(MessageViews):
-    """What a delivered message holds, sync or async.
+    """What a delivered message holds, sync or async. Every message of a stream becomes one of these: it is kept small."""
 
-    ``sequence`` is the message's place in the stream, ``consumer_sequence`` the number of this delivery by its consumer,
-    ``deliveries`` how often it was delivered by now, ``pending`` how many matching messages were left behind it.
-    """
-
-    __slots__ = (
-        "_box",
-        "_reply",
-        "_resolved",
-        "consumer_sequence",
-        "deliveries",
-        "headers",
-        "payload",
-        "pending",
-        "sequence",
-        "subject",
-        "time_ns",
-    )
+    __slots__ = ("_extras", "_reply", "_resolved", "_run", "payload", "sequence", "subject")
 
     _reply: str  # of a status; not set on messages
 
     def __init__(
-        self,
-        box: AckBox | None,
-        subject: str,
-        payload: bytes,
-        headers: h.Headers,
-        sequence: int,
-        consumer_sequence: int,
-        deliveries: int,
-        time_ns: int,
-        pending: int,
+        self, run: DeliveredRun, sequence: int, subject: str, payload: bytes, extras: Extras | Record
     ) -> None:
-        self._box = box
-        self._resolved = box is None  # what no consumer delivered needs no answer
+        self._run = run
+        self._resolved = run.box is None  # what no consumer delivered needs no answer
+        self._extras = extras
+        self.sequence = sequence
         self.subject = subject
         self.payload = payload
-        self.headers = headers
-        self.sequence = sequence
-        self.consumer_sequence = consumer_sequence
-        self.deliveries = deliveries
-        self.time_ns = time_ns
-        self.pending = pending
 
     def __repr__(self) -> str:
-        where = f"{self.stream!r} {self.sequence}" if self._box else "without a consumer"
+        where = f"{self.stream!r} {self.sequence}" if self.stream else "without a consumer"
         return f"<{type(self).__name__} {self.subject!r} of {where}, delivery {self.deliveries}>"
 
     # -- what it is
 
     @property
+    def consumer_sequence(self) -> int:
+        """The number of this delivery by its consumer."""
+        return self.sequence + self._run.shift
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was delivered by now."""
+        return self._run.deliveries
+
+    @property
+    def pending(self) -> int:
+        """How many matching messages were left behind it."""
+        return self._run.pending(self.sequence)
+
+    @property
+    def headers(self) -> h.Headers:  # type: ignore[override] # nobody writes it
+        """What was published with it."""
+        return self._rest().headers
+
+    @property
+    def time_ns(self) -> int:  # type: ignore[override] # nobody writes it
+        """When the owner received it, in nanoseconds since 1970."""
+        return self._rest().time_ns
+
+    def _rest(self) -> Extras:
+        extras = self._extras
+        if not isinstance(extras, Extras):
+            extras = self._extras = extras_of(extras)
+        return extras
+
+    @property
+    def _box(self) -> AckBox | None:
+        return self._run.box
+
+    @property
     def stream(self) -> str:
         """The stream that it is from; empty for a message that no consumer delivered."""
-        return self._box.stream if self._box else ""
+        return self._run.box.stream if self._run.box else ""
 
     @property
     def consumer(self) -> str:
         """The consumer that delivered it; empty if none did."""
-        return self._box.consumer if self._box else ""
+        return self._run.box.consumer if self._run.box else ""
 
     @property
     def reply(self) -> str:
@@ -118,7 +125,7 @@ class Delivery(MessageViews):
         if self._resolved:
             raise self._refusal()
         self._resolved = True
-        box: AckBox = self._box  # type: ignore[assignment] # what has no box is resolved from the beginning
+        box: AckBox = self._run.box  # type: ignore[assignment] # what has no box is resolved from the beginning
         box.entries.append(self)
         if not box.queued:
             try:
@@ -131,15 +138,15 @@ class Delivery(MessageViews):
         nanos = 0 if delay is None else to_nanos(delay)
         if nanos < 0:
             raise ConfigError("the delay of a nak cannot be negative")
-        self._resolve(self._run(NAK, nanos))
+        self._resolve(self._said(NAK, nanos))
 
     def _term(self, reason: str) -> None:
-        self._resolve(self._run(TERM, 0, reason))
+        self._resolve(self._said(TERM, 0, reason))
 
     def _in_progress(self) -> None:
         if self._resolved or self._box is None:
             raise self._refusal()
-        self._box.add(self._run(PROGRESS))
+        self._box.add(self._said(PROGRESS))
 
     def _resolve(self, run: AckRun) -> None:
         if self._resolved or self._box is None:
@@ -147,7 +154,7 @@ class Delivery(MessageViews):
         self._box.add(run)
         self._resolved = True
 
-    def _run(self, kind: str, delay: int = 0, reason: str = "") -> AckRun:
+    def _said(self, kind: str, delay: int = 0, reason: str = "") -> AckRun:
         return AckRun(kind, self.sequence, 1, self.consumer_sequence, self.deliveries, delay, reason)
 
     def _refusal(self) -> RailgunError:
@@ -161,7 +168,7 @@ class Delivery(MessageViews):
             raise self._refusal()
         self._resolved = True
         try:
-            yield from fetching.confirm(self._box, self._run(ACK), timeout)
+            yield from fetching.confirm(self._box, self._said(ACK), timeout)
         except RailgunError:
             self._resolved = False
             raise
@@ -171,15 +178,15 @@ class Delivery(MessageViews):
         if self._resolved or self._box is None:
             raise self._refusal()
         self._resolved = True
-        found = yield from fetching.ack_and_fetch(self._box, self._run(ACK), type(self), wait)
+        found = yield from fetching.ack_and_fetch(self._box, self._said(ACK), type(self), wait)
         return found[0] if found else None
 
 
 class Message(Delivery):
     """A message that a consumer delivered. Say what became of it once; a second time raises AlreadyAcknowledged (ACK-19).
 
-    ``subject``, ``payload``, ``headers``, ``sequence``, ``consumer_sequence``, ``deliveries``, ``time_ns`` and ``pending``
-    are plain attributes. What is not acknowledged within the consumer's ack wait is delivered again, to whoever asks.
+    ``sequence`` is its place in the stream, ``consumer_sequence`` the number of this delivery. What is not acknowledged
+    within the consumer's ack wait is delivered again, to whoever asks.
     """
 
     __slots__ = ()
@@ -248,6 +255,6 @@ def status_message(
 ) -> Delivery:
     """A message that carries a status instead of a payload."""
     own = [(h.STATUS, str(status).encode("ascii")), (h.DESCRIPTION, description.encode("utf-8")), *headers]
-    message = make(None, subject, b"", own, 0, 0, 0, 0, 0)
+    message = make(STATUS_RUN, 0, subject, b"", Extras(own, 0))
     message._reply = reply
     return message

@@ -64,13 +64,16 @@ class Owner:
 
 
 def parcel_of(
-    runs: Sequence[tuple[int, int, int]], incarnation: int = 1, pending: int = 0
+    runs: Sequence[tuple[int, int, int]],
+    incarnation: int = 1,
+    pending: int = 0,
+    deliveries: Sequence[int] = (),
 ) -> tuple[Parcel, Owner]:
     """Runs are (sequence, count, offset)."""
     lease = Lease(
         "S", incarnation, "", 0, "log",
         sequences=[run[0] for run in runs], counts=[run[1] for run in runs], offsets=[run[2] for run in runs],
-        consumer_sequences=[run[0] + 100 for run in runs], deliveries=[1] * len(runs), pending=pending,
+        consumer_sequences=[run[0] + 100 for run in runs], deliveries=list(deliveries) or [1] * len(runs), pending=pending,
     )  # fmt: skip
     owner = Owner()
     return Parcel(lease, None, Message, owner), owner
@@ -112,8 +115,7 @@ def test_a_run_is_read_and_a_lease_that_goes_on_there_needs_no_jump() -> None:
 
 def test_redeliveries_have_nothing_of_their_own_lease_behind_them() -> None:
     track = Track("log")
-    parcel, owner = parcel_of([(1, 3, 0), (5, 3, 0)], pending=4)
-    parcel.lease = parcel.lease._replace(deliveries=[2, 1])
+    parcel, owner = parcel_of([(1, 3, 0), (5, 3, 0)], pending=4, deliveries=[2, 1])
     track.add(Cursor(parcel))
     reading(track, [Stored(number, number) for number in (1, 3, 5, 7)])
     assert [(m.sequence, m.deliveries, m.pending) for m in owner.seen] == [
@@ -211,27 +213,58 @@ def test_a_parcel_that_nobody_wants_is_dropped_and_a_failed_log_tells_everybody(
     assert second.sequences == [1]
 
 
+def test_a_tombstone_and_a_gap_do_not_make_up_for_each_other() -> None:
+    log = [Stored(number, number) for number in range(1, 101)]
+    log[30:40] = [Stored(31, 0), *(Stored(number, number + 1) for number in range(32, 41))]
+    log[40:] = [Stored(number + 1, number + 1) for number in range(41, 101)]
+    track = Track("log")
+    parcel, owner = parcel_of([(1, 101, 0)])
+    track.add(Cursor(parcel))
+    reading(track, log, batch=200)
+    assert owner.sequences == [int(message.payload) for message in owner.seen]
+    assert owner.sequences == [one.sequence for one in log if one.sequence]
+
+
+def test_headers_and_time_stay_in_the_record_until_they_are_asked_for() -> None:
+    extra = [("A", b"1"), ("A", None)]
+    log = [Stored(number, number, extra=extra) for number in range(1, 101)]
+    track = Track("log")
+    parcel, owner = parcel_of([(1, 100, 0)])
+    track.add(Cursor(parcel))
+    reading(track, log, batch=100)
+    asked = owner.seen[50]
+    assert (asked.headers, asked.header("A"), asked.time_ns) == ([("A", b"1"), ("A", b"")], "1", 77)
+    assert asked.headers is asked.headers
+
+
 @given(st.data())
 def test_every_reader_gets_exactly_what_is_there(data: st.DataObject) -> None:
-    gaps = data.draw(st.sets(st.integers(1, 60), max_size=20))
-    steps = data.draw(st.lists(st.integers(1, 3), min_size=60, max_size=60))
-    offsets = {number: sum(steps[:number]) for number in range(1, 61)}
-    log = [Stored(offsets[number], number) for number in range(1, 61) if number not in gaps]
+    size = data.draw(st.sampled_from([60, 400]))
+    gaps = data.draw(st.sets(st.integers(1, size), max_size=20))
+    steps = data.draw(st.lists(st.integers(1, 3), min_size=60, max_size=60)) * (size // 60 + 1)
+    offsets = {number: sum(steps[:number]) for number in range(1, size + 1)}
+    log = [
+        Stored(offsets[number], 0 if number in gaps and number % 2 else number)
+        for number in range(1, size + 1)
+        if number not in gaps or number % 2
+    ]
     track = Track("log")
     waiting = []
     for _ in range(data.draw(st.integers(1, 4))):
         runs = []
         for _ in range(data.draw(st.integers(1, 3))):
-            start = data.draw(st.integers(1, 60))
+            start = data.draw(st.integers(1, size))
             below = data.draw(st.integers(0, 5))
-            runs.append((start, data.draw(st.integers(1, 61 - start)), max(offsets[start] - below, 0)))
+            count = data.draw(st.integers(1, size + 1 - start))
+            runs.append((start, count, max(offsets[start] - below, 0)))
         parcel, owner = parcel_of(runs)
         track.add(Cursor(parcel))
         waiting.append((runs, parcel, owner))
         if data.draw(st.booleans()):
-            reading(track, log, batch=data.draw(st.integers(1, 70)))
-    reading(track, log, batch=data.draw(st.integers(1, 70)))
+            reading(track, log, batch=data.draw(st.integers(1, size)))
+    reading(track, log, batch=data.draw(st.integers(1, size)))
     for runs, parcel, owner in waiting:
         wanted = [n for start, count, _ in runs for n in range(start, start + count) if n not in gaps]
         assert owner.sequences == wanted
+        assert [int(message.payload) for message in owner.seen] == wanted
         assert parcel.done
