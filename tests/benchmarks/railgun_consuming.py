@@ -42,10 +42,11 @@ class RailgunConsumers:
         _await_acked(consumer)
 
     def iterate_and_ack(self, stream: str, name: str, count: int) -> None:
-        """``for message in consumer.messages(): message.ack()``."""
-        consumer = self._consumer(stream, name)
+        """``for message in consumer.messages()``: look at the payload, and ack."""
+        consumer, size = self._consumer(stream, name), 0
         with closing(consumer.messages()) as messages:
             for message in islice(messages, count):
+                size += len(message.payload)
                 message.ack()
         _await_acked(consumer)
 

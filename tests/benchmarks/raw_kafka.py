@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -121,14 +121,35 @@ class Floor:
                 raise RuntimeError("the reply did not come")
 
 
-def read_all(bootstrap: str, topic: str, count: int) -> None:
-    """Read so many records from the beginning."""
-    consumer = reader(bootstrap, topic, **{"queued.min.messages": 200_000, "fetch.queue.backoff.ms": 1})
+def read_one_by_one(bootstrap: str, topic: str, count: int) -> None:
+    """The loop of confluent-kafka's own documentation, with its default settings: so many payloads from the beginning."""
+    _read(bootstrap, topic, count, lambda consumer: [consumer.poll(1.0)])
+
+
+def read_in_bulk(bootstrap: str, topic: str, count: int) -> None:
+    """The most that the client gives: up to 10,000 records a call, with a queue that never waits."""
+    tuned = {"queued.min.messages": 2 * count, "fetch.queue.backoff.ms": 1}
+    _read(bootstrap, topic, count, lambda consumer: consumer.consume(10_000, 0.2), **tuned)
+
+
+def _read(
+    bootstrap: str,
+    topic: str,
+    count: int,
+    some: Callable[[Consumer], Sequence[Message | None]],
+    **settings: Any,
+) -> None:
+    consumer = reader(bootstrap, topic, **settings)
     try:
-        seen, deadline = 0, time.monotonic() + 60
+        seen = size = 0
+        deadline = time.monotonic() + 60
         while seen < count:
-            seen += sum(message.error() is None for message in consumer.consume(10_000, 0.2))
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{seen} of {count} records were read")
+            for message in some(consumer):
+                if message is None or message.error() is not None:
+                    if time.monotonic() > deadline:
+                        raise RuntimeError(f"{seen} of {count} records were read")
+                    continue
+                size += len(message.value() or b"")
+                seen += 1
     finally:
         consumer.close()

@@ -18,6 +18,7 @@ class Scale:
     one_by_one: int
     gets: int
     consumed: int  # messages that a consumer gets in one round
+    iterated: int  # the same where it iterates
     sparse: int  # stored, of which a filter wants one in a hundred
     in_flight: int  # delivered and not acked
     fetches: int  # of ten messages, in a growth row
@@ -33,6 +34,7 @@ FULL: Final = Scale(
     one_by_one=200,
     gets=256,
     consumed=50_000,
+    iterated=200_000,
     sparse=200_000,
     in_flight=10_000,
     fetches=100,
@@ -47,6 +49,7 @@ QUICK: Final = Scale(
     one_by_one=50,
     gets=256,
     consumed=10_000,
+    iterated=40_000,
     sparse=20_000,
     in_flight=5_000,
     fetches=50,

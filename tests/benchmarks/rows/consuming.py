@@ -14,10 +14,9 @@ from tests.benchmarks.competitor import Competitors, open_nats, open_railgun
 from tests.benchmarks.consuming import Wanted
 from tests.benchmarks.contest import RAILGUN, Row, Side
 from tests.benchmarks.railgun_client import RailgunClient
-from tests.benchmarks.raw_kafka import read_all
+from tests.benchmarks.raw_kafka import read_in_bulk, read_one_by_one
 from tests.benchmarks.results import Goal
 from tests.benchmarks.rows.sides import (
-    KAFKA,
     MAIN,
     NATS,
     StreamClient,
@@ -33,6 +32,8 @@ from tests.benchmarks.scale import PAYLOAD, Scale
 
 _KINDS: Final = 100  # of subjects where a filter wants one of them
 _IDLE: Final = 100
+_LOOP: Final = "raw Kafka, poll loop"
+_BULK: Final = "raw Kafka, tuned, 10,000 at a time"
 _ACK: Final = "railgun, publish to ack"
 _WITHOUT: Final = "railgun without them"
 
@@ -74,20 +75,27 @@ class Fetching(_Consuming):
 
 
 class Iterating(_Consuming):
-    """nats-py has no ``messages()``: its side fetches 500 at a time. The floor reads such a log and decides nothing."""
+    """nats-py has no ``messages()``: its side fetches 500 at a time. Raw Kafka reads such a log and decides nothing."""
 
     key, name = "messages", "messages() + ack"
-    goals: ClassVar[Mapping[str, Goal]] = {NATS: Goal("≥ 4 ×", least_ratio=4)}
+    goals: ClassVar[Mapping[str, Goal]] = {
+        NATS: Goal("≥ 4 ×", least_ratio=4),
+        _LOOP: Goal("≥ 0.6 ×", least_ratio=0.6),
+    }
 
     @contextmanager
     def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:
         with super().sides(arena, scale) as sides:
-            cluster, count = arena.cluster(MAIN), scale.consumed
+            cluster, count, bootstrap = arena.cluster(MAIN), self.count(scale), arena.bootstrap
             with cluster.connect() as rg:
                 own = RailgunClient(rg)
                 topic = Names(cluster.prefix).log(_filled(own, count))
-                sides[KAFKA] = lambda: rate(count, lambda: read_all(arena.bootstrap, topic, count))
+                sides[_LOOP] = lambda: rate(count, lambda: read_one_by_one(bootstrap, topic, count))
+                sides[_BULK] = lambda: rate(count, lambda: read_in_bulk(bootstrap, topic, count))
                 yield sides
+
+    def count(self, scale: Scale) -> int:
+        return scale.iterated
 
     def work(self, client: StreamClient, stream: str, name: str, count: int) -> None:
         iterate_or_fetch(client, stream, name, count)
@@ -115,6 +123,7 @@ class Filtered(_Consuming):
     """The rate is that of the messages that are wanted."""
 
     key, name = "filtered", "fetch(500) + ack of 1 % of the messages"
+    goals: ClassVar[Mapping[str, Goal]] = {NATS: Goal("≥ 1 ×", least_ratio=1)}
 
     def side(self, client: StreamClient, scale: Scale) -> Side:
         stream = _filled(client, scale.sparse)
@@ -155,6 +164,7 @@ class Handling(Row):
     """One message at a time, from the call of publish to the call of the handler."""
 
     key, name, unit = "handler", "publish to handler (median)", "ms"
+    goals: ClassVar[Mapping[str, Goal]] = {_ACK: Goal("≤ 2 ×", most_ratio=2)}
 
     @contextmanager
     def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:

@@ -46,7 +46,7 @@ class RestoreRate(Row):
         producer.flush(_SECONDS)
         yield {
             RAILGUN: lambda: rate(count, lambda: _restore(bootstrap, topic, arena.folder, count)),
-            KAFKA: lambda: rate(count, lambda: raw_kafka.read_all(bootstrap, topic, count)),
+            KAFKA: lambda: rate(count, lambda: raw_kafka.read_in_bulk(bootstrap, topic, count)),
         }
 
 
