@@ -21,7 +21,7 @@ def _seconds(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("a duration is a timedelta or a number of seconds")
     try:
-        return timedelta(seconds=value) if isinstance(value, int | float) else value
+        return from_nanos(to_nanos(value)) if isinstance(value, int | float) else value
     except OverflowError as error:
         raise ValueError("a duration of that length cannot be kept") from error
 
