@@ -8,12 +8,12 @@ carries nanoseconds: :meth:`StreamConfig.from_api` and :meth:`StreamConfig.to_ap
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from railgun.model.durations import from_nanos, to_nanos
+from railgun.model.durations import from_nanos, rfc3339, to_nanos
 
 
 def _seconds(value: object) -> object:
@@ -28,6 +28,17 @@ def _seconds(value: object) -> object:
 
 Duration = Annotated[timedelta, BeforeValidator(_seconds), PlainSerializer(to_nanos, return_type=int)]
 NO_TIME = timedelta(0)
+
+
+def _text_of_moment(value: object) -> object:
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError("a moment needs a time zone: datetime.now(UTC), not datetime.now()")
+    return rfc3339(to_nanos(value - datetime(1970, 1, 1, tzinfo=UTC)))
+
+
+Moment = Annotated[str, BeforeValidator(_text_of_moment)]  # given as an aware datetime too, kept as RFC 3339
 
 
 class ConfigModel(BaseModel):
@@ -106,7 +117,7 @@ class StreamSource(ConfigModel):
 
     name: str
     opt_start_seq: int | None = None
-    opt_start_time: str | None = None
+    opt_start_time: Moment | None = None
     filter_subject: str | None = None
     subject_transforms: list[SubjectTransform] | None = None
 

@@ -94,9 +94,18 @@ def test_a_start_time_is_given_as_a_datetime(rg: Railgun, make: Make) -> None:
     put(rg, stream, 3)
     worker = stream.create_consumer("C", deliver_policy="by_start_time", opt_start_time=stream.get(1).time)
     assert len(worker.fetch(3, wait=5.0)) == 3
+    begun = railgun.ConsumerConfig(
+        name="M", deliver_policy="by_start_time", opt_start_time=stream.get(1).time
+    )
+    assert len(stream.create_consumer(begun).fetch(3, wait=5.0)) == 3
+    as_text = begun.model_copy(update={"name": "T"})
+    assert begun.opt_start_time == as_text.opt_start_time == worker.info().config.opt_start_time
+    assert len(stream.create_consumer(as_text).fetch(3, wait=5.0)) == 3
     naive = stream.get(1).time.replace(tzinfo=None)
     with pytest.raises(railgun.ConfigError, match="time zone"):
         stream.create_consumer("D", deliver_policy="by_start_time", opt_start_time=naive)
+    with pytest.raises(ValueError, match="time zone"):
+        railgun.ConsumerConfig(opt_start_time=naive)
 
 
 @pytest.mark.rule("CON-28")
