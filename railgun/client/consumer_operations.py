@@ -39,11 +39,11 @@ def list_consumers(stream: str, offset: int) -> Call[tuple[list[ConsumerInfo], i
 
 
 def _info(replies: list[Reply]) -> ConsumerInfo:
-    return ConsumerInfo.from_api(parse_object(replies))
+    return ConsumerInfo.from_api(parse_object(replies, of_consumer=True))
 
 
 def _page(replies: list[Reply]) -> tuple[list[ConsumerInfo], int]:
-    found = parse_object(replies)
+    found = parse_object(replies, of_consumer=True)
     return [ConsumerInfo.from_api(one) for one in found.get("consumers") or []], int(found.get("total", 0))
 
 

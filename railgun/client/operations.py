@@ -93,8 +93,8 @@ def advance_clock(nanos: int, partition: int) -> Call[int]:
 # -- reading answers
 
 
-def parse_object(replies: list[Reply]) -> dict[str, Any]:
-    """The one JSON object of an answer. Raises its error."""
+def parse_object(replies: list[Reply], *, of_consumer: bool = False) -> dict[str, Any]:
+    """The one JSON object of an answer. Raises its error, as that of a stream or of a consumer."""
     if len(replies) != 1 or replies[0].status is not None:
         status = replies[0].status if replies else None
         raise RailgunError(f"nobody answers this request (status {status})")
@@ -103,7 +103,8 @@ def parse_object(replies: list[Reply]) -> dict[str, Any]:
         raise RailgunError("the answer is not a JSON object")
     error = found.get("error")
     if error is not None:
-        raise api_error(error.get("code", 0), error.get("err_code", 0), error.get("description", ""))
+        number, text = error.get("err_code", 0), error.get("description", "")
+        raise api_error(error.get("code", 0), number, text, of_consumer=of_consumer)
     return found
 
 

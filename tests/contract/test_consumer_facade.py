@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -198,6 +198,27 @@ def test_creating_again_changes_nothing_and_updating_changes_what_is_given(make:
     assert {info.config.durable_name for info in infos} == set(names)
     ephemeral = stream.create_consumer("E", ephemeral=True).info()
     assert (ephemeral.name, ephemeral.config.durable_name) == ("E", None)
+
+
+@pytest.mark.rule("CON-07")
+@pytest.mark.parametrize(
+    "fields, number",
+    [
+        ({"name": "no blanks"}, 10052),
+        ({"filter_subject": "a..b"}, 10052),
+        ({"dead_letter": "no blanks"}, 10052),
+        ({"num_replicas": -1}, 10133),
+    ],
+)
+def test_a_number_that_streams_have_too_is_of_the_consumer(
+    rg: Railgun, make: Make, fields: dict[str, Any], number: int
+) -> None:
+    stream = make()
+    with pytest.raises(railgun.InvalidConsumerConfig) as refused:
+        stream.create_consumer(railgun.ConsumerConfig(**fields))
+    assert refused.value.err_code == number
+    with pytest.raises(railgun.InvalidStreamConfig):
+        rg.create_stream(f"{stream.name}_2", subjects=["a..b"])
 
 
 # ------------------------------------------------------------ acknowledging
