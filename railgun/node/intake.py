@@ -199,7 +199,7 @@ class Intake:
         if operation is Operation.CLOCK_ADVANCE:
             return [self._advance_clock(request.body, now, work)]
         if operation is Operation.INFO:
-            return [api.account_response(self._registrar.known_streams(), self._limits)]
+            return [api.account_response(self._streams, self._limits)]
         if operation is Operation.STREAM_NAMES:
             return [api.names_response(request.body, self._registrar.known_streams())]
         return [api.list_response(request.body, self._streams)]
