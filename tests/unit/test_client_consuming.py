@@ -247,6 +247,39 @@ def test_a_fetch_puts_leases_together_in_their_order(shard: PlayedShard, rg: Rai
     assert [m.pending for m in found] == [8, 7, 6, 5, 4, 0]
 
 
+def test_a_fetch_is_empty_when_the_owner_says_so(shard: PlayedShard, rg: Railgun) -> None:
+    found: list[list[Message]] = []
+    thread = threading.Thread(target=lambda: found.append(rg.stream("S").consumer("C").fetch(2, wait=0.01)))
+    thread.start()
+    wait_until(lambda: len(shard.pulls) == 1, "the pull was sent", pause=0.002)
+    over = {"done": True, "status": 408, "description": "Request Timeout"}
+    shard.reply([lease(shard.pulls[0].id, [], [], **over)])
+    thread.join()
+    assert found == [[]]
+
+
+def test_a_fetch_that_nobody_answers_is_not_empty(shard: PlayedShard, rg: Railgun) -> None:
+    worker = rg.stream("S").consumer("C")
+    with pytest.raises(railgun.RequestTimeout, match="the owner of the stream has not answered the fetch"):
+        worker.fetch(2, wait=0.01)
+    with pytest.raises(railgun.RequestTimeout, match="there may be messages"):
+        worker.next(wait=0.01)
+    shard.refuse = ConnectionLost("the broker is away")
+    with pytest.raises(ConnectionLost, match="the broker is away"):
+        worker.fetch(2, wait=0.01)
+
+
+def test_a_fetch_without_a_worker_is_not_empty(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = rg.stream("S").consumer("C")
+    monkeypatch.setattr(shard, "workers", lambda: 0)
+    rg.connection.heard = -1_000.0  # nothing was heard of a worker for long
+    with pytest.raises(railgun.NoWorker, match="nothing was sent"):
+        worker.fetch(2, wait=0.01)
+    assert not shard.pulls
+
+
 def test_a_lease_that_nobody_waits_for_goes_back(shard: PlayedShard, rg: Railgun) -> None:
     rg.stream("S")
     shard.reply([lease(999, [3], [4])])
