@@ -25,8 +25,9 @@ from railgun.errors import (
     StreamNotFound,
     api_error,
 )
+from railgun.model.consumer_wire import AckRun, Lease, Pull
 from railgun.model.durations import NANOS
-from railgun.model.wire import AckRun, Frame, Lease, Pull
+from railgun.model.wire import Frame
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming

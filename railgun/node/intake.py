@@ -14,18 +14,11 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import StreamConfig
+from railgun.model.consumer_wire import ConsumerCommand, Presence
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import (
-    ApiRequest,
-    ConsumerCommand,
-    Forward,
-    Frame,
-    Presence,
-    PublishPack,
-    WireError,
-)
+from railgun.model.wire import ApiRequest, Forward, Frame, PublishPack, WireError
 from railgun.node.captures import CAPTURES, Captures
 from railgun.node.clock import ShardClock
 from railgun.node.consumer_calls import OPERATIONS as CONSUMER_OPERATIONS

@@ -11,11 +11,12 @@ from typing import Any
 
 from railgun.model import headers as h
 from railgun.model.cluster import ClusterLimits
+from railgun.model.consumer_wire import ConsumerCommand, Lease, Presence
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Lease, Located, Presence, PublishPack
+from railgun.model.wire import ApiRequest, Frame, Located, PublishPack
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input, LogAppend, Rejected, Replies
 from railgun.state.table import MemoryTable

@@ -20,8 +20,10 @@ from railgun.client.message import Message
 from railgun.client.transport import CONSUME, PRESENCE, REQUEST, Delivered, Receiver, Topology
 from railgun.errors import ConnectionLost, RailgunError
 from railgun.model import wire
+from railgun.model.consumer_wire import AckRun, ConsumerCommand, Lease, Presence, Pull
 from railgun.model.messages import StoredMessage
-from railgun.model.wire import AckRun, Answer, ApiRequest, ConsumerCommand, Frame, Lease, Presence, ReplyBatch
+from railgun.model.replies import Answer, ReplyBatch
+from railgun.model.wire import ApiRequest, Frame
 from tests.support.waiting import wait_until
 from tests.unit.test_client_connection import registered
 
@@ -96,7 +98,7 @@ class PlayedShard:
         return [run for command in self.commands for run in command.acks]
 
     @property
-    def pulls(self) -> list[wire.Pull]:
+    def pulls(self) -> list[Pull]:
         return [command.pull for command in self.commands if command.pull is not None]
 
 
