@@ -23,7 +23,7 @@
         ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
         ├── ConsumerNotFound        10014, 10149
         ├── ConsumerExists          10013, 10148
-        ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184: those of a consumer
+        ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184; 10052 and 10133 of a consumer
         ├── MessageNotFound         10037, 10043
         ├── WrongLastSequence       10071, 10164 (field ``actual``)
         ├── WrongLastMessageId      10070 (field ``actual``)
@@ -252,9 +252,15 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     NotPermitted: (10057, 10110),
     Overloaded: (10002, 10023, 10167),
 }
+_OF_ANY_CONFIG = (10052, 10133)  # JetStream has one number for streams and consumers alike
 _BY_NUMBER = {number: cls for cls, numbers in _CLASSES.items() for number in numbers}
 
 
-def api_error(code: int, err_code: int, description: str, *, stream: str | None = None) -> ApiError:
-    """The error for a refusal, of the most telling class that its number has."""
-    return _BY_NUMBER.get(err_code, ApiError)(code, err_code, description, stream=stream)
+def api_error(
+    code: int, err_code: int, description: str, *, stream: str | None = None, of_consumer: bool = False
+) -> ApiError:
+    """The error for a refusal, of the most telling class that its number has for a stream or for a consumer."""
+    found = _BY_NUMBER.get(err_code, ApiError)
+    if of_consumer and err_code in _OF_ANY_CONFIG:
+        found = InvalidConsumerConfig
+    return found(code, err_code, description, stream=stream)

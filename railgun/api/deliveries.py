@@ -11,9 +11,9 @@ import re
 from typing import Any, NamedTuple
 
 from railgun.api.bodies import parse_object
+from railgun.model.consumer_wire import Pull
 from railgun.model.durations import parse_duration
 from railgun.model.refusals import Refusal
-from railgun.model.wire import Pull
 
 LONGEST_DELAY = (
     100 * 365 * 86_400 * 10**9

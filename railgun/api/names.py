@@ -57,11 +57,11 @@ class Operation(Enum):
 
 
 _ROUTES = {
-    Operation.INFO: Route.REGISTRAR,
     Operation.STREAM_NAMES: Route.REGISTRAR,
     Operation.STREAM_CREATE: Route.REGISTRAR,
     Operation.STREAM_UPDATE: Route.REGISTRAR,
     Operation.STREAM_DELETE: Route.REGISTRAR,
+    Operation.INFO: Route.EVERY,
     Operation.STREAM_LIST: Route.EVERY,
     Operation.PING: Route.ANY,
     Operation.CLOCK_ADVANCE: Route.ANY,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from railgun.api.bodies import parse_page
@@ -120,14 +120,20 @@ def update_response(stream: StreamState) -> Frame:
     return success_response(Operation.STREAM_UPDATE, info_object(stream))
 
 
-def account_response(streams: Sized, limits: ClusterLimits) -> Frame:
-    """The answer to INFO: what the registrar knows of the whole cluster; -1 is no limit."""
+def account_response(streams: Iterable[StreamState], limits: ClusterLimits) -> Frame:
+    """The answer to INFO, for these streams and their consumers; -1 is no limit."""
     of_account = {
         "max_storage": limits.max_store_bytes or -1,
         "max_bytes_required": limits.require_max_bytes,
         "storage_max_stream_bytes": limits.max_stream_bytes or -1,
     }
-    fields = {"streams": len(streams), "consumers": 0, "limits": of_account, "api": {"level": API_LEVEL}}
+    consumers = [len(stream.consumers) for stream in streams]
+    fields = {
+        "streams": len(consumers),
+        "consumers": sum(consumers),
+        "limits": of_account,
+        "api": {"level": API_LEVEL},
+    }
     return success_response(Operation.INFO, fields)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from railgun.cli.completion import known_consumers, known_streams
+from railgun.cli.arguments import Force, StreamName
+from railgun.cli.completion import known_consumers
 from railgun.cli.consumer_flags import Consumer
 from railgun.cli.consumer_report import (
     delivered_object,
@@ -32,23 +33,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make consumers, look at them, take messages from them.", no_args_is_help=True)
 
-StreamName = Annotated[
-    str, typer.Argument(metavar="STREAM", help="The stream's name.", autocompletion=known_streams)
-]
 Name = Annotated[
     str, typer.Argument(metavar="CONSUMER", help="The consumer's name.", autocompletion=known_consumers)
 ]
 NewName = Annotated[
     str | None, typer.Argument(metavar="[CONSUMER]", help="The consumer's name; without one it is ephemeral.")
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
-
-
-def _show(info: ConsumerInfo, cluster: Cluster) -> None:
-    if cluster.as_json:
-        print_json(info.raw)
-    else:
-        print_info(info)
 
 
 @app.command("add")
@@ -73,7 +63,7 @@ def add(
         info = rg.stream(stream).create_consumer(name, **given).info()
     if not cluster.as_json:
         typer.echo(f"Consumer {stream} > {info.name} was created\n")
-    _show(info, cluster)
+    cluster.show(info, print_info)
 
 
 @app.command("edit")
@@ -91,7 +81,7 @@ def edit(stream: StreamName, name: Name, flags: Consumer, cluster: Cluster) -> N
         info = handle.update_consumer(name, **given).info()
     if not cluster.as_json:
         print_changes(f"Consumer {stream} > {name}", dict(before.config), dict(info.config))
-    _show(info, cluster)
+    cluster.show(info, print_info)
 
 
 @app.command("info")
@@ -99,7 +89,7 @@ def edit(stream: StreamName, name: Name, flags: Consumer, cluster: Cluster) -> N
 def info(stream: StreamName, name: Name, cluster: Cluster) -> None:
     """Show the configuration of a consumer, and how far it is."""
     with cluster.connect() as rg:
-        _show(rg.stream(stream).consumer(name).info(), cluster)
+        cluster.show(rg.stream(stream).consumer(name).info(), print_info)
 
 
 @app.command("ls")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from railgun.cli import units
 from railgun.cli.completion import known_streams
-from railgun.cli.flags import DURATION, SIZE, listed, notes, parser, read_config
+from railgun.cli.flags import DURATION, SIZE, ConfigFile, Metadata, given_fields, listed, parser
 from railgun.errors import ConfigError
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, parse_rfc3339, rfc3339, to_nanos
@@ -176,21 +175,12 @@ class Consumer:
     ] = None
     description: Annotated[str | None, typer.Option(help="What the consumer is for.")] = None
     replicas: Annotated[int | None, typer.Option(help="Copies of its state; 0: as the stream.")] = None
-    metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A note on the consumer; repeatable.")
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A JSON configuration as the API has it; other flags go above it."),
-    ] = None
+    metadata: Metadata = None
+    config: ConfigFile = None
 
     def given(self) -> dict[str, Any]:
         """The fields of a ConsumerConfig that were given; the file's first, then the flags'. Raises ConfigError."""
-        result = {} if self.config is None else read_config(self.config, ConsumerConfig, "consumer")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and field.name not in _SPECIAL:
-                result[_FIELD_OF.get(field.name, field.name)] = value
+        result = given_fields(self, ConsumerConfig, "consumer", special=_SPECIAL, field_of=_FIELD_OF)
         if self.filter is not None:
             wanted = listed(self.filter)
             result["filter_subject"] = wanted[0] if len(wanted) == 1 else None
@@ -203,12 +193,10 @@ class Consumer:
             result["deliver_subject"] = None
         if self.backoff is not None:
             result["backoff"] = _waits(self.backoff)
-        if self.metadata is not None:
-            result["metadata"] = notes(self.metadata)
         return result
 
 
-_SPECIAL: Final = ("filter", "deliver", "pull", "backoff", "metadata", "config")
+_SPECIAL: Final = ("filter", "deliver", "pull", "backoff")
 _FIELD_OF: Final = {
     "ack": "ack_policy",
     "target": "deliver_subject",

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
 import typer
 from confluent_kafka import KafkaException
@@ -37,6 +37,10 @@ from railgun.model.names import DEFAULT_PREFIX, Names
 if TYPE_CHECKING:
     from railgun.client.facade import Railgun
     from railgun.kafka.settings import KafkaSettings
+    from railgun.model.consumers import ConsumerInfo
+    from railgun.model.messages import StreamInfo
+
+Info = TypeVar("Info", "StreamInfo", "ConsumerInfo")
 
 EXIT_WRONG: Final = 1
 EXIT_UNREACHABLE: Final = 3
@@ -107,6 +111,13 @@ class Cluster:
         from railgun.client.facade import connect
 
         return connect(self.address, prefix=self.prefix, timeout=self.timeout, kafka=self.kafka_options())
+
+    def show(self, info: Info, print_words: Callable[[Info], None]) -> None:
+        """What the cluster says about something: as JSON, or in words."""
+        if self.as_json:
+            print_json(info.raw)
+        else:
+            print_words(info)
 
     def _from_file(self) -> dict[str, str]:
         if self.kafka_config is None:

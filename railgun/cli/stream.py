@@ -7,28 +7,15 @@ from typing import Annotated
 
 import typer
 
-from railgun.cli.completion import known_streams
-from railgun.cli.flags import Stream
+from railgun.cli.arguments import Force, StreamName
 from railgun.cli.options import Cluster, command, print_json, sure
 from railgun.cli.report import message_object, print_changes, print_info, print_message, print_streams
+from railgun.cli.stream_flags import Stream
 from railgun.errors import ConfigError
-from railgun.model.messages import StreamInfo
 
 app = typer.Typer(help="Make streams, look at them, read and remove their messages.", no_args_is_help=True)
 
-
-Name = Annotated[
-    str, typer.Argument(metavar="STREAM", help="The stream's name.", autocompletion=known_streams)
-]
 NewName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
-
-
-def _show(info: StreamInfo, cluster: Cluster) -> None:
-    if cluster.as_json:
-        print_json(info.raw)
-    else:
-        print_info(info)
 
 
 @app.command("add")
@@ -41,12 +28,12 @@ def add(name: NewName, flags: Stream, cluster: Cluster) -> None:
         info = rg.create_stream(name, **given).info()
     if not cluster.as_json:
         typer.echo(f"Stream {name} was created\n")
-    _show(info, cluster)
+    cluster.show(info, print_info)
 
 
 @app.command("edit")
 @command
-def edit(name: Name, flags: Stream, cluster: Cluster) -> None:
+def edit(name: StreamName, flags: Stream, cluster: Cluster) -> None:
     """Change a stream: only what is given changes."""
     given = flags.given()
     given.pop("name", None)
@@ -57,13 +44,13 @@ def edit(name: Name, flags: Stream, cluster: Cluster) -> None:
         info = rg.update_stream(name, **given).info()
     if not cluster.as_json:
         print_changes(f"Stream {name}", dict(before.config), dict(info.config))
-    _show(info, cluster)
+    cluster.show(info, print_info)
 
 
 @app.command("info")
 @command
 def info(
-    name: Name,
+    name: StreamName,
     cluster: Cluster,
     subjects: Annotated[
         str | None,
@@ -72,7 +59,7 @@ def info(
 ) -> None:
     """Show the configuration and the state of a stream."""
     with cluster.connect() as rg:
-        _show(rg.stream(name).info(subjects=subjects), cluster)
+        cluster.show(rg.stream(name).info(subjects=subjects), print_info)
 
 
 @app.command("ls")
@@ -100,7 +87,7 @@ def ls(
 @app.command("get")
 @command
 def get(
-    name: Name,
+    name: StreamName,
     cluster: Cluster,
     sequence: Annotated[int | None, typer.Argument(metavar="[SEQUENCE]", help="Which message.")] = None,
     last_for: Annotated[
@@ -140,7 +127,7 @@ def get(
 @app.command("rmm")
 @command
 def rmm(
-    name: Name,
+    name: StreamName,
     sequence: Annotated[int, typer.Argument(metavar="SEQUENCE", help="Which message.")],
     cluster: Cluster,
     force: Force = False,
@@ -158,7 +145,7 @@ def rmm(
 @app.command("purge")
 @command
 def purge(
-    name: Name,
+    name: StreamName,
     cluster: Cluster,
     subject: Annotated[
         str | None, typer.Option(metavar="FILTER", help="Only messages on these subjects.")
@@ -180,7 +167,7 @@ def purge(
 
 @app.command("rm")
 @command
-def rm(name: Name, cluster: Cluster, force: Force = False) -> None:
+def rm(name: StreamName, cluster: Cluster, force: Force = False) -> None:
     """Remove a stream with all its messages, and its Kafka topic."""
     sure(f"Really remove stream {name} and all its messages?", force, cluster.as_json)
     with cluster.connect() as rg:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from railgun.errors import RailgunError
-from railgun.model.wire import AckRun, Lease
+from railgun.model.consumer_wire import AckRun, Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming

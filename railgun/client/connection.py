@@ -33,9 +33,11 @@ from railgun.errors import (
     NoWorker,
     RailgunError,
 )
+from railgun.model.consumer_wire import Lease
 from railgun.model.partitioning import partition_of
+from railgun.model.replies import ReplyBatch
 from railgun.model.subjects import is_literal
-from railgun.model.wire import Lease, ReplyBatch, WireError
+from railgun.model.wire import WireError
 
 logger = logging.getLogger(__name__)
 

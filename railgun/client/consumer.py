@@ -35,12 +35,14 @@ class Consumer:
     def fetch(self, count: int, wait: float = 1.0) -> list[Message]:
         """Up to ``count`` messages: as soon as there are so many, or what came within ``wait`` seconds.
 
-        An empty list when nothing came. Several workers that fetch from one consumer share its messages (PUL-15).
+        An empty list means that there was nothing: the stream's owner says so when the wait is over. Where nobody can
+        say, that is an error and never an empty list: NoWorker, ConnectionLost, RequestTimeout. Several workers that
+        fetch from one consumer share its messages (PUL-15).
         """
         return steps.run(fetching.fetch(self._hub, self.stream, self.name, Message, count, wait))
 
     def next(self, wait: float = 1.0) -> Message | None:
-        """The next message, or None when none came within ``wait`` seconds."""
+        """The next message, or None when there was none within ``wait`` seconds. Raises as ``fetch`` does."""
         found = self.fetch(1, wait)
         return found[0] if found else None
 

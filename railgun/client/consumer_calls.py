@@ -9,7 +9,7 @@ from railgun.client import session
 from railgun.client.connection import Connection
 from railgun.client.operations import create_stream
 from railgun.client.steps import Steps
-from railgun.errors import StreamNameTaken
+from railgun.errors import InvalidConsumerConfig, InvalidStreamConfig, StreamNameTaken
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumers import ConsumerInfo
 
@@ -23,6 +23,10 @@ def create(connection: Connection, stream: str, config: ConsumerConfig, action: 
             yield from session.call(connection, call, connection.timeout)
         except StreamNameTaken:
             pass  # it is there, with a configuration of its own
+        except InvalidStreamConfig as error:  # no stream can have that name
+            raise InvalidConsumerConfig(
+                error.code, error.err_code, error.description, stream=stream
+            ) from error
     call_create = operations.create_consumer(stream, config, action)
     return (yield from session.call(connection, call_create, connection.timeout))
 

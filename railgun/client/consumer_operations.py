@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from railgun.api.names import ApiName, Operation
@@ -12,7 +11,6 @@ from railgun.errors import ConfigError
 from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumers import ConsumerInfo
-from railgun.model.durations import NANOS, rfc3339
 from railgun.model.messages import Reply
 
 CREATE, UPDATE, EITHER = "create", "update", ""  # what a request may do (CON-10)
@@ -41,11 +39,11 @@ def list_consumers(stream: str, offset: int) -> Call[tuple[list[ConsumerInfo], i
 
 
 def _info(replies: list[Reply]) -> ConsumerInfo:
-    return ConsumerInfo.from_api(parse_object(replies))
+    return ConsumerInfo.from_api(parse_object(replies, of_consumer=True))
 
 
 def _page(replies: list[Reply]) -> tuple[list[ConsumerInfo], int]:
-    found = parse_object(replies)
+    found = parse_object(replies, of_consumer=True)
     return [ConsumerInfo.from_api(one) for one in found.get("consumers") or []], int(found.get("total", 0))
 
 
@@ -68,8 +66,6 @@ def consumer_config(
         if config is not None:
             chosen["name"] = config
     chosen.setdefault("ack_policy", "explicit")
-    if isinstance(chosen.get("opt_start_time"), datetime):
-        chosen["opt_start_time"] = _rfc3339(chosen["opt_start_time"])
     if ephemeral:
         chosen.pop("durable_name", None)
     elif chosen.get("name"):
@@ -86,13 +82,6 @@ def changed_config(current: ConsumerConfig, fields: dict[str, Any]) -> ConsumerC
 def dead_letter_stream(name: str) -> StreamConfig:
     """The stream that takes what is given up. Copies are put into it directly; a stream needs a subject all the same."""
     return StreamConfig(name=name, subjects=[name])
-
-
-def _rfc3339(moment: datetime) -> str:
-    if moment.tzinfo is None:
-        raise ConfigError("opt_start_time needs a time zone: datetime.now(UTC), not datetime.now()")
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return rfc3339((since.days * 86_400 + since.seconds) * NANOS + since.microseconds * 1_000)
 
 
 def _validated(fields: dict[str, Any]) -> ConsumerConfig:

@@ -26,8 +26,8 @@ from railgun.client.listening import Listeners
 from railgun.client.telling import Teller
 from railgun.client.transport import PRESENCE
 from railgun.errors import ConnectionClosed, RailgunError
+from railgun.model.consumer_wire import Lease, Presence
 from railgun.model.partitioning import partition_of
-from railgun.model.wire import Lease, Presence
 
 if TYPE_CHECKING:
     from railgun.client.connection import Connection

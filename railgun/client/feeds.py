@@ -14,8 +14,9 @@ from railgun.client.acks import AckBox, lease_runs
 from railgun.client.delivered_runs import DeliveredRun, Extras, delivered_runs
 from railgun.errors import RailgunError
 from railgun.model import headers as h
+from railgun.model.consumer_wire import AckRun, Lease
 from railgun.model.messages import StoredMessage
-from railgun.model.wire import AckRun, Lease, Located
+from railgun.model.wire import Located
 
 if TYPE_CHECKING:
     from railgun.client.message import Delivery

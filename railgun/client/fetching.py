@@ -25,8 +25,9 @@ from railgun.errors import (
     StreamNotFound,
     api_error,
 )
+from railgun.model.consumer_wire import AckRun, Lease, Pull
 from railgun.model.durations import NANOS
-from railgun.model.wire import AckRun, Frame, Lease, Pull
+from railgun.model.wire import Frame
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming
@@ -102,6 +103,13 @@ class WaitingPull(Settlement[list[Any]]):
         self.give_up()
         self._settle(error)
 
+    def overdue(self, seconds: float) -> RequestTimeout:
+        """The error when not even the end of the pull was told: nobody knows whether there are messages."""
+        who = "the owner of the stream" if self.delivered else "the broker"
+        return RequestTimeout(
+            f"{who} has not answered the fetch within {seconds:g} s: there may be messages, fetch again"
+        )
+
     def give_up(self) -> None:
         """The caller does not wait any longer."""
         self._hub.book.cancel(self.ticket)
@@ -156,7 +164,10 @@ def prepared(hub: Consuming, stream: str, consumer: str) -> Steps[Address]:
 def fetch(
     hub: Consuming, stream: str, consumer: str, make: type[Delivery], batch: int, wait: float
 ) -> Steps[list[Any]]:
-    """Up to ``batch`` messages; fewer, or none, when ``wait`` seconds are over."""
+    """Up to ``batch`` messages; fewer, or none, when the owner says that ``wait`` seconds are over.
+
+    Raises NoWorker, ConnectionLost or RequestTimeout where nobody says so and nothing came.
+    """
     if batch < 1:
         raise ConfigError("a fetch asks for at least one message")
     address = yield from prepared(hub, stream, consumer)

@@ -21,7 +21,7 @@ from railgun.client.futures import Settlement, Wakeups
 from railgun.client.steps import Steps, Until
 from railgun.errors import RailgunError
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.wire import Lease
+from railgun.model.consumer_wire import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming

@@ -16,8 +16,8 @@ from railgun.client.acks import BACK, Address, lease_runs, return_runs
 from railgun.client.feeds import Parcel, ParcelOwner, carried, unpack
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
+from railgun.model.consumer_wire import AckRun, Lease, Pull
 from railgun.model.durations import NANOS
-from railgun.model.wire import AckRun, Lease, Pull
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming

@@ -18,8 +18,8 @@ from railgun.client.message import AsyncMessage, Message
 from railgun.client.push_intake import PushIntake
 from railgun.client.steps import Blocking, Steps
 from railgun.errors import ConfigError
+from railgun.model.consumer_wire import Lease
 from railgun.model.subjects import Filter, has_wildcard, is_valid
-from railgun.model.wire import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming

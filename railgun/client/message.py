@@ -15,9 +15,9 @@ from railgun.client.acks import ACK, NAK, PROGRESS, TERM, AckBox
 from railgun.client.delivered_runs import STATUS_RUN, DeliveredRun, Extras, Record, extras_of
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
 from railgun.model import headers as h
+from railgun.model.consumer_wire import AckRun
 from railgun.model.durations import to_nanos
 from railgun.model.messages import MessageViews
-from railgun.model.wire import AckRun
 
 Delay = timedelta | float | None
 

@@ -93,8 +93,8 @@ def advance_clock(nanos: int, partition: int) -> Call[int]:
 # -- reading answers
 
 
-def parse_object(replies: list[Reply]) -> dict[str, Any]:
-    """The one JSON object of an answer. Raises its error."""
+def parse_object(replies: list[Reply], *, of_consumer: bool = False) -> dict[str, Any]:
+    """The one JSON object of an answer. Raises its error, as that of a stream or of a consumer."""
     if len(replies) != 1 or replies[0].status is not None:
         status = replies[0].status if replies else None
         raise RailgunError(f"nobody answers this request (status {status})")
@@ -103,7 +103,8 @@ def parse_object(replies: list[Reply]) -> dict[str, Any]:
         raise RailgunError("the answer is not a JSON object")
     error = found.get("error")
     if error is not None:
-        raise api_error(error.get("code", 0), error.get("err_code", 0), error.get("description", ""))
+        number, text = error.get("err_code", 0), error.get("description", "")
+        raise api_error(error.get("code", 0), number, text, of_consumer=of_consumer)
     return found
 
 
@@ -136,7 +137,14 @@ def ack_reply(ack: PubAck) -> Reply:
     return Reply(_json(ack.to_api()))
 
 
-# -- STREAM.LIST: every shard answers for its own streams
+# -- INFO and STREAM.LIST: every shard answers for its own streams
+
+
+def merge_accounts(answers: Sequence[Reply]) -> Reply:
+    """One answer of all shards' answers: the streams and consumers of the whole cluster."""
+    parts = [answer.json() for answer in answers]
+    counts = {name: sum(part.get(name, 0) for part in parts) for name in ("streams", "consumers")}
+    return Reply(_json(_refused(parts) or {**parts[0], **counts}))
 
 
 def list_body(body: bytes, offset: int) -> bytes:
@@ -148,14 +156,19 @@ def list_body(body: bytes, offset: int) -> bytes:
 def merge_lists(body: bytes, answers: Sequence[Reply], *, paged: bool) -> Reply:
     """One answer of all shards' answers: sorted by name, a page from the offset that was asked for (CFG-31)."""
     parts = [answer.json() for answer in answers]
-    for part in parts:
-        if "error" in part:
-            return Reply(_json(part))
+    refused = _refused(parts)
+    if refused is not None:
+        return Reply(_json(refused))
     streams = sorted((one for part in parts for one in part.get("streams") or []), key=_config_name)
     offset = int((_list_fields(body) or {}).get("offset") or 0) if paged else 0
     page = streams[offset : offset + LIST_PAGE] if paged else streams
     merged = {**parts[0], "total": len(streams), "offset": offset, "limit": LIST_PAGE, "streams": page}
     return Reply(_json(merged))
+
+
+def _refused(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The answer of a shard that refuses, if one does."""
+    return next((part for part in parts if "error" in part), None)
 
 
 def _list_fields(body: bytes) -> dict[str, Any] | None:

@@ -20,8 +20,8 @@ from railgun.client.push_intake import PushIntake
 from railgun.client.steps import Steps
 from railgun.errors import ConfigError, RailgunError
 from railgun.model import headers as h
+from railgun.model.consumer_wire import Lease
 from railgun.model.consumers import ConsumerInfo
-from railgun.model.wire import Lease
 
 if TYPE_CHECKING:
     from railgun.client.connection import Connection

@@ -21,7 +21,8 @@ from railgun.client.futures import Wakeups
 from railgun.client.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture, message_size
 from railgun.client.transport import PACK, Delivered
 from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
-from railgun.model.wire import HeaderList, PackReply
+from railgun.model.replies import PackReply
+from railgun.model.wire import HeaderList
 
 Send = Callable[[int, bytes, bytes, bytes, Delivered], None]
 

@@ -12,7 +12,8 @@ from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, api_
 from railgun.model.headers import block_size
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, Refusal
-from railgun.model.wire import HeaderList, PackReply, PublishPack
+from railgun.model.replies import PackReply
+from railgun.model.wire import HeaderList, PublishPack
 
 PACK_MESSAGES = 2_000
 PACK_BYTES = 1_000_000  # with its frame a pack stays below 1 MiB

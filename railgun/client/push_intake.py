@@ -15,7 +15,7 @@ from railgun.client.message import Delivery, status_message
 from railgun.errors import ConsumerNotFound, RailgunError
 from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.wire import Lease
+from railgun.model.consumer_wire import Lease
 
 if TYPE_CHECKING:
     from railgun.client.acks import Address

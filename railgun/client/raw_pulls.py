@@ -11,8 +11,9 @@ from railgun.client.fetching import WaitingPull
 from railgun.client.message import Message
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.model import headers as h
+from railgun.model.consumer_wire import Lease, Pull
 from railgun.model.messages import Reply
-from railgun.model.wire import HeaderList, Lease, Pull
+from railgun.model.wire import HeaderList
 
 
 def is_pull(name: ApiName, body: bytes) -> bool:

@@ -17,8 +17,8 @@ from railgun.client.intake import Intake
 from railgun.client.leases import Ticket
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumer_wire import Lease, Pull
 from railgun.model.durations import NANOS, to_nanos
-from railgun.model.wire import Lease, Pull
 
 if TYPE_CHECKING:
     from railgun.client.consuming import Consuming

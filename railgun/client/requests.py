@@ -12,7 +12,8 @@ from railgun.client.calls import Calls, PendingCall
 from railgun.client.fetching import WaitingPull
 from railgun.client.transport import REQUEST, Delivered
 from railgun.errors import RailgunError, RequestTimeout
-from railgun.model.wire import AckRun, ApiRequest, HeaderList
+from railgun.model.consumer_wire import AckRun
+from railgun.model.wire import ApiRequest, HeaderList
 
 if TYPE_CHECKING:
     from railgun.client.connection import Connection

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from railgun.api.names import PREFIX, Operation, parse
+from railgun.api.names import PREFIX, ApiName, Operation, parse
 from railgun.client import raw_pulls
 from railgun.client.calls import PendingCall
 from railgun.client.connection import Connection
-from railgun.client.operations import NO_RESPONDERS, Call, ack_reply, list_body, merge_lists
+from railgun.client.operations import NO_RESPONDERS, Call, ack_reply, list_body, merge_accounts, merge_lists
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import payload_bytes
 from railgun.client.steps import Blocking, Steps, Until
@@ -78,6 +78,8 @@ def request(
         return (yield from _raw_publish(connection, hand_over, name, data, given, timeout))
     if api.operation is Operation.STREAM_LIST:
         return (yield from _list(connection, data, given, timeout, paged=True))
+    if api.operation is Operation.INFO:
+        return (yield from _account(connection, api, data, given, timeout))
     if raw_pulls.is_pull(api, data):
         return (yield from raw_pulls.pull(connection, api, data, given, timeout))
     changes = api.operation in (Operation.STREAM_CREATE, Operation.STREAM_UPDATE, Operation.STREAM_DELETE)
@@ -147,6 +149,27 @@ def _answer(
     ]
 
 
+def _account(
+    connection: Connection, name: ApiName, body: bytes, headers: HeaderList | None, timeout: float
+) -> Steps[list[Reply]]:
+    """INFO: every shard is asked for its own streams and consumers, and the answers are merged."""
+    deadline = time.monotonic() + timeout
+    shards = yield from _every_shard(connection, timeout)
+    begun = [connection.requests.begin(shard, name, body, headers, timeout) for shard in shards]
+    answers: list[Reply] = []
+    for pending in begun:
+        answers += yield from _answer(connection, pending, deadline, timeout)
+    return [merge_accounts(answers)]
+
+
+def _every_shard(connection: Connection, timeout: float) -> Steps[range]:
+    """All partitions, listened to. Raises NoWorker, ConnectionLost."""
+    shards = range(connection.topology.partitions)
+    if not connection.prepared(shards):
+        yield Blocking(lambda: connection.prepare(shards, timeout))
+    return shards
+
+
 def _list(
     connection: Connection, body: bytes, headers: HeaderList | None, timeout: float, *, paged: bool
 ) -> Steps[list[Reply]]:
@@ -154,9 +177,7 @@ def _list(
     deadline = time.monotonic() + timeout
     name = parse(Operation.STREAM_LIST.value)
     assert name is not None
-    shards = range(connection.topology.partitions)
-    if not connection.prepared(shards):
-        yield Blocking(lambda: connection.prepare(shards, timeout))
+    shards = yield from _every_shard(connection, timeout)
     asked = [(shard, 0) for shard in shards]
     answers: list[Reply] = []
     while asked:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from railgun.client.acks import Address, messages_in
 from railgun.client.transport import CONSUME, Delivered
 from railgun.errors import RailgunError
-from railgun.model.wire import AckRun, ConsumerCommand, Pull
+from railgun.model.consumer_wire import AckRun, ConsumerCommand, Pull
 
 if TYPE_CHECKING:
     from railgun.client.connection import Connection

@@ -8,26 +8,42 @@ carries nanoseconds: :meth:`StreamConfig.from_api` and :meth:`StreamConfig.to_ap
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
 
-from railgun.model.durations import from_nanos, to_nanos
+from railgun.model.durations import from_nanos, rfc3339, to_nanos
 
 
-def _seconds(value: object) -> object:
-    """A bare number is a number of seconds."""
-    if isinstance(value, bool):
-        raise ValueError("a duration is a timedelta or a number of seconds")
+def _duration(value: object, info: ValidationInfo) -> object:
+    """A bare number is a number of seconds from a caller, and of whole nanoseconds from the API."""
     try:
-        return timedelta(seconds=value) if isinstance(value, int | float) else value
+        if info.context == _FROM_API:
+            if type(value) is not int:
+                raise ValueError("a duration is a whole number of nanoseconds")
+            return from_nanos(value)
+        if isinstance(value, bool):
+            raise ValueError("a duration is a timedelta or a number of seconds")
+        return from_nanos(to_nanos(value)) if isinstance(value, int | float) else value
     except OverflowError as error:
         raise ValueError("a duration of that length cannot be kept") from error
 
 
-Duration = Annotated[timedelta, BeforeValidator(_seconds), PlainSerializer(to_nanos, return_type=int)]
+_FROM_API = "from the API"
+Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(to_nanos, return_type=int)]
 NO_TIME = timedelta(0)
+
+
+def _text_of_moment(value: object) -> object:
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise ValueError("a moment needs a time zone: datetime.now(UTC), not datetime.now()")
+    return rfc3339(to_nanos(value - datetime(1970, 1, 1, tzinfo=UTC)))
+
+
+Moment = Annotated[str, BeforeValidator(_text_of_moment)]  # given as an aware datetime too, kept as RFC 3339
 
 
 class ConfigModel(BaseModel):
@@ -38,7 +54,7 @@ class ConfigModel(BaseModel):
     @classmethod
     def from_api(cls, fields: dict[str, Any]) -> Self:
         """The configuration of an API request, whose durations are nanoseconds. Raises ValidationError."""
-        return cls.model_validate(_durations_in(cls, fields))
+        return cls.model_validate(fields, context=_FROM_API)
 
     def to_api(self) -> dict[str, Any]:
         """The configuration as the API writes it; fields that are None are left out."""
@@ -51,32 +67,6 @@ class ConfigModel(BaseModel):
     @classmethod
     def from_json(cls, text: str) -> Self:
         return cls.from_api(json.loads(text))
-
-
-def _durations_in(model: type[BaseModel], fields: dict[str, Any]) -> dict[str, Any]:
-    converted = dict(fields)
-    for name, value in fields.items():
-        field = model.model_fields.get(name)
-        if field is None or value is None:
-            continue
-        if name in _DURATION_FIELDS and isinstance(value, int) and not isinstance(value, bool):
-            converted[name] = from_nanos(value)
-        elif name == "backoff" and isinstance(value, list):
-            converted[name] = [from_nanos(one) if type(one) is int else one for one in value]
-        elif name == "consumer_limits" and isinstance(value, dict):
-            converted[name] = _durations_in(ConsumerLimits, value)
-    return converted
-
-
-_DURATION_FIELDS = {
-    "max_age",
-    "duplicate_window",
-    "subject_delete_marker_ttl",
-    "inactive_threshold",
-    "ack_wait",
-    "idle_heartbeat",
-    "max_expires",
-}
 
 
 class SubjectTransform(ConfigModel):
@@ -106,7 +96,7 @@ class StreamSource(ConfigModel):
 
     name: str
     opt_start_seq: int | None = None
-    opt_start_time: str | None = None
+    opt_start_time: Moment | None = None
     filter_subject: str | None = None
     subject_transforms: list[SubjectTransform] | None = None
 

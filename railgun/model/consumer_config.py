@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from railgun.model.config import ConfigModel, Duration
+from railgun.model.config import ConfigModel, Duration, Moment
 
 
 class ConsumerConfig(ConfigModel):
     """A consumer: which messages of a stream it wants, how it gets them, and how it says that they are done.
 
     A ``name`` that is also the ``durable_name`` makes it durable. Fields that are None take their default when the
-    consumer is created (CON-09, CON-13). ``max_ack_pending_per_subject`` and ``dead_letter`` are railgun's own: with the
-    first, messages of one subject come strictly in turn; the second names the stream that takes a copy of what ran out of
-    deliveries or was terminated.
+    consumer is created (CON-09, CON-13). ``opt_start_time`` is given as an aware datetime or as RFC 3339 text.
+    ``max_ack_pending_per_subject`` and ``dead_letter`` are railgun's own: with the first, messages of one subject come
+    strictly in turn; the second names the stream that takes a copy of what ran out of deliveries or was terminated.
     """
 
     name: str | None = None
@@ -21,7 +21,7 @@ class ConsumerConfig(ConfigModel):
     description: str | None = None
     deliver_policy: str = "all"
     opt_start_seq: int | None = None
-    opt_start_time: str | None = None
+    opt_start_time: Moment | None = None
     ack_policy: str = "none"
     ack_wait: Duration | None = None
     max_deliver: int | None = None

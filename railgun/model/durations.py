@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 NANOS = 1_000_000_000
 _UNITS = {
@@ -19,15 +20,63 @@ _UNITS = {
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
 
 
+class Nanoseconds(timedelta):
+    """A ``timedelta`` with a part below its microsecond, which comparisons and :func:`to_nanos` respect.
+
+    Made by :func:`from_nanos`, and only there: equal durations must be of one type, as their hashes differ. Sums and products of it are plain timedeltas, to the microsecond.
+    """
+
+    nanos: int
+
+    def __new__(cls, nanos: int) -> Self:
+        made = super().__new__(cls, microseconds=nanos // 1_000)
+        made.nanos = nanos
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return self.nanos == to_nanos(other) if isinstance(other, timedelta) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self.nanos != to_nanos(other) if isinstance(other, timedelta) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self.nanos < to_nanos(other) if isinstance(other, timedelta) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self.nanos <= to_nanos(other) if isinstance(other, timedelta) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return self.nanos > to_nanos(other) if isinstance(other, timedelta) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return self.nanos >= to_nanos(other) if isinstance(other, timedelta) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+    def __bool__(self) -> bool:
+        return self.nanos != 0
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int]]:
+        return type(self), (self.nanos,)
+
+    def __repr__(self) -> str:
+        return f"Nanoseconds({self.nanos})"
+
+
 def to_nanos(value: timedelta | float | int) -> int:
     """A ``timedelta``, or a number of seconds, in nanoseconds."""
+    if isinstance(value, Nanoseconds):
+        return value.nanos
     if isinstance(value, timedelta):
         return (value.days * 86_400 + value.seconds) * NANOS + value.microseconds * 1_000
     return round(value * NANOS)
 
 
 def from_nanos(nanos: int) -> timedelta:
-    return timedelta(microseconds=nanos / 1_000)
+    """The duration, exactly: :class:`Nanoseconds` where a plain ``timedelta`` would round."""
+    micros, rest = divmod(nanos, 1_000)
+    return Nanoseconds(nanos) if rest else timedelta(microseconds=micros)
 
 
 def parse_duration(text: str) -> int:

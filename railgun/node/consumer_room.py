@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from railgun.api.names import ApiName
 from railgun.model.cluster import ClusterLimits
+from railgun.model.consumer_wire import ConsumerCommand, Presence
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Presence, PublishPack
+from railgun.model.wire import ApiRequest, Frame, PublishPack
 from railgun.node.advisories import Advisories
 from railgun.node.attendance import Attendance, key_of
 from railgun.node.audience import SILENCE, Audience

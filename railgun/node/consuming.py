@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from railgun.api.streams import refusal_frame
 from railgun.model import refusals
+from railgun.model.consumer_wire import AckRun, ConsumerCommand, Lease, Presence, Pull
 from railgun.model.refusals import Refusal
-from railgun.model.wire import AckRun, ConsumerCommand, Frame, Lease, Presence, Pull
+from railgun.model.wire import Frame
 from railgun.node.attendance import Attendance, ConsumerKey, key_of, living
 from railgun.node.audience import Audience
 from railgun.node.leases import told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railgun.model.wire import Lease
+from railgun.model.consumer_wire import Lease
 from railgun.node.attendance import Attendance, ConsumerKey, key_of, living
 from railgun.node.consuming import Consuming
 from railgun.node.leases import lease

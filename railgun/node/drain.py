@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from railgun.model.consumer_wire import Lease
 from railgun.model.headers import Headers
-from railgun.model.wire import Answer, Lease, PackReply, ReplyBatch
+from railgun.model.replies import Answer, PackReply, ReplyBatch
 
 PACK = "pack"  # values of the header Railgun-Kind; a record without it is a plain publish
 REQUEST = "request"

@@ -14,18 +14,11 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import StreamConfig
+from railgun.model.consumer_wire import ConsumerCommand, Presence
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import (
-    ApiRequest,
-    ConsumerCommand,
-    Forward,
-    Frame,
-    Presence,
-    PublishPack,
-    WireError,
-)
+from railgun.model.wire import ApiRequest, Forward, Frame, PublishPack, WireError
 from railgun.node.captures import CAPTURES, Captures
 from railgun.node.clock import ShardClock
 from railgun.node.consumer_calls import OPERATIONS as CONSUMER_OPERATIONS
@@ -199,7 +192,7 @@ class Intake:
         if operation is Operation.CLOCK_ADVANCE:
             return [self._advance_clock(request.body, now, work)]
         if operation is Operation.INFO:
-            return [api.account_response(self._registrar.known_streams(), self._limits)]
+            return [api.account_response(self._streams, self._limits)]
         if operation is Operation.STREAM_NAMES:
             return [api.names_response(request.body, self._registrar.known_streams())]
         return [api.list_response(request.body, self._streams)]

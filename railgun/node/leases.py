@@ -11,8 +11,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from railgun.model.consumer_wire import Lease
 from railgun.model.headers import Headers
-from railgun.model.wire import HeaderList, Lease
+from railgun.model.wire import HeaderList
 from railgun.semantics.consumers.pulls import Status
 from railgun.semantics.consumers.state import ConsumerState, Run
 from railgun.semantics.publish import Stored

@@ -6,7 +6,8 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.model.wire import PackReply, PublishPack, WireError
+from railgun.model.replies import PackReply
+from railgun.model.wire import PublishPack, WireError
 from railgun.node.drain import Input
 from railgun.node.ownership import OwnedStreams
 from railgun.node.work import Work

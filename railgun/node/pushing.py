@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from railgun.model.wire import Lease
+from railgun.model.consumer_wire import Lease
 from railgun.node.attendance import ConsumerKey, key_of
 from railgun.node.audience import Listener
 from railgun.node.leases import lease, told

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from railgun.api.deliveries import parse_acknowledgement, parse_delivery, parse_pull
 from railgun.api.names import ApiName, Operation
-from railgun.model.wire import AckRun, ApiRequest, Frame
+from railgun.model.consumer_wire import AckRun
+from railgun.model.wire import ApiRequest, Frame
 from railgun.node.consuming import CONFIRMED, Consuming
 from railgun.node.pushing import Pushing
 from railgun.node.work import Work

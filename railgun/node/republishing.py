@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from railgun.model import headers as h
 from railgun.model.config import Republish, SubjectTransform
+from railgun.model.consumer_wire import Lease
 from railgun.model.durations import rfc3339
 from railgun.model.transforms import Transform
-from railgun.model.wire import HeaderList, Lease
+from railgun.model.wire import HeaderList
 from railgun.node.audience import Audience, Listener
 from railgun.node.captures import Captures
 from railgun.node.ownership import OwnedStreams

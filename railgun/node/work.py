@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from railgun.model.wire import Answer, Forward, Frame
+from railgun.model.replies import Answer
+from railgun.model.wire import Forward, Frame
 from railgun.node.attendance import ConsumerKey
 from railgun.node.drain import Drain, Input, Rejected, Replies
 from railgun.semantics.publish import Stored

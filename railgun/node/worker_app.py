@@ -159,33 +159,43 @@ def create_app(
     # An installed railgun is found by its entry point; this also serves a checkout that is only on the path.
     drivers.TRANSPORTS.aliases["railgun"] = "railgun.node.transport:Transport"
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    app = RailgunApp(
-        settings,
-        held,
-        broker=";".join(f"railgun://{server}" for server in settings.kafka.servers()),
-        autodiscover=False,
-        datadir=str(settings.data_dir / "faust"),
-        store="memory://",
+    app = RailgunApp(settings, held, **_faust_options(settings))
+    _receive_records(app)
+    _follow_the_group(app)
+    return app
+
+
+def _faust_options(settings: NodeSettings) -> dict[str, Any]:
+    """What Faust does for a worker, and what it must leave to railgun."""
+    return {
+        "broker": ";".join(f"railgun://{server}" for server in settings.kafka.servers()),
+        "autodiscover": False,
+        "datadir": str(settings.data_dir / "faust"),
+        "store": "memory://",
         # Its own assignor keeps commands and forwards together only while this is 1 or more (DESIGN 5).
-        table_standby_replicas=1,
-        topic_allow_declare=False,  # topics are made by railgun, with their own settings
-        topic_disable_leader=True,
-        broker_session_timeout=SESSION_SECONDS,
-        broker_heartbeat_interval=1.0,
-        broker_request_timeout=30.0,
-        broker_rebalance_timeout=15.0,
-        broker_commit_interval=60.0,  # nothing is ever acknowledged to Faust: transactions carry the offsets
-        consumer_auto_offset_reset="earliest",  # expired offsets: the cursor in the changelog drops what was done
-        stream_wait_empty=False,
-        stream_recovery_delay=0.0,
-        web_port=settings.node.web_port or 6066,
-        web_enabled=bool(settings.node.web_port),
-    )
-    names = settings.names
+        "table_standby_replicas": 1,
+        "topic_allow_declare": False,  # topics are made by railgun, with their own settings
+        "topic_disable_leader": True,
+        "broker_session_timeout": SESSION_SECONDS,
+        "broker_heartbeat_interval": 1.0,
+        "broker_request_timeout": 30.0,
+        "broker_rebalance_timeout": 15.0,
+        "broker_commit_interval": 60.0,  # nothing is ever acknowledged to Faust: transactions carry the offsets
+        "consumer_auto_offset_reset": "earliest",  # expired offsets: the cursor in the changelog drops what was done
+        "stream_wait_empty": False,
+        "stream_recovery_delay": 0.0,
+        "web_port": settings.node.web_port or 6066,
+        "web_enabled": bool(settings.node.web_port),
+    }
+
+
+def _receive_records(app: RailgunApp) -> None:
+    """The one agent: it hands commands and forwards to their shard."""
+    names, shards = app.settings.names, app.shards
     topic = app.topic(
         names.commands, names.forwards, key_serializer="raw", value_serializer="raw", acks=False
     )
-    shards, forwards = app.shards, names.forwards
+    forwards = names.forwards
 
     @app.agent(topic, name="receive")
     async def receive(stream: Any) -> None:
@@ -195,16 +205,18 @@ def create_app(
                 message.partition, message.topic == forwards, message.generation_id, message.records
             )
 
+
+def _follow_the_group(app: RailgunApp) -> None:
+    """Shards begin and end as the group says; all of them end with the worker."""
+
     @app.on_rebalance_complete.connect(weak=False)
     async def take(*_: Any, **__: Any) -> None:
         await app.take_assignment()
 
     @app.on_partitions_revoked.connect(weak=False)
     async def give(*_: Any, **__: Any) -> None:
-        await shards.revoked()
+        await app.shards.revoked()
 
     @app.on_before_shutdown.connect(weak=False)
     async def end(*_: Any, **__: Any) -> None:
         await app.release()
-
-    return app

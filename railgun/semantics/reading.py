@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model.durations import rfc3339
+from railgun.model.frames import direct_frame, get_frame
+from railgun.model.messages import StoredMessage
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter
-from railgun.model.wire import Frame, HeaderList
+from railgun.model.wire import Frame, HeaderList, Located
 from railgun.semantics.stream import Entry, StreamState
 
 MAX_RESULTS = 1_024  # GET-17
@@ -66,7 +68,7 @@ def plain_get(stream: StreamState, request: GetRequest) -> Frame | Refusal:
     entry = _one(stream, request)
     if entry is None:
         return NO_MESSAGE_FOUND
-    return stream.located(entry.sequence, "get", no_headers=request.no_hdr)
+    return located(stream, entry, "get", no_headers=request.no_hdr)
 
 
 def direct_get(stream: StreamState, request: GetRequest) -> list[Frame]:
@@ -97,6 +99,18 @@ def status(code: int, description: str, extra: Iterable[tuple[str, bytes]] = ())
     return Frame([(h.STATUS, b"%d" % code), (h.DESCRIPTION, description.encode("ascii")), *extra], b"")
 
 
+def located(stream: StreamState, entry: Entry, form: str, *, no_headers: bool = False) -> Frame:
+    """A frame that answers with this message: itself where it is at hand, else its place in the log."""
+    sequence, body = entry.sequence, stream.body(entry.sequence)
+    if body is None:
+        offset = stream.index.offset(sequence, stream.log_end)
+        return Frame([], b"", Located(form, stream.topic, offset, sequence, stream.incarnation, no_headers))
+    headers, payload = body
+    message = StoredMessage(entry.subject, sequence, payload, headers, entry.time)
+    make = get_frame if form == "get" else direct_frame
+    return make(message, no_headers=no_headers)
+
+
 def _bad_direct(request: GetRequest) -> bool:
     return (
         request.contradicts_itself
@@ -120,7 +134,7 @@ def _start(stream: StreamState, request: GetRequest) -> int:
 
 
 def _message(stream: StreamState, entry: Entry, no_headers: bool, *extra: tuple[str, int]) -> Frame:
-    frame = stream.located(entry.sequence, "direct", no_headers=no_headers)
+    frame = located(stream, entry, "direct", no_headers=no_headers)
     if no_headers:  # GET-18
         return frame
     origin: HeaderList = [  # GET-08

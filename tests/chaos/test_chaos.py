@@ -5,30 +5,13 @@ How many rounds there are and what happens in them: see :mod:`tests.chaos.rounds
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.chaos.harness import ChaosCluster
 from tests.chaos.rounds import ROUNDS, SEED, dice_of, turn_of
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChaosCluster]:
-    chaos = ChaosCluster(tmp_path_factory.mktemp("chaos"))
-    try:
-        chaos.start()
-        yield chaos
-    finally:
-        chaos.stop()
-
-
-@pytest.fixture(autouse=True)
-def _whole(cluster: ChaosCluster) -> None:
-    if cluster.broken:
-        pytest.skip(f"the cluster is not whole since {cluster.broken}")
+CLUSTER = ChaosCluster
 
 
 @pytest.mark.rule("CLU-12", "CLU-15", "DUP-10")

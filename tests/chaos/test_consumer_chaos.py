@@ -7,8 +7,6 @@ How many rounds there are and what happens in them: see :mod:`tests.chaos.rounds
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.chaos.consuming import ConsumingCluster
@@ -16,22 +14,7 @@ from tests.chaos.rounds import CONSUMER_ROUNDS, SEED, dice_of, turn_of
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 SALT = "competing"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsumingCluster]:
-    chaos = ConsumingCluster(tmp_path_factory.mktemp("consumers"))
-    try:
-        chaos.start()
-        yield chaos
-    finally:
-        chaos.stop()
-
-
-@pytest.fixture(autouse=True)
-def _whole(cluster: ConsumingCluster) -> None:
-    if cluster.broken:
-        pytest.skip(f"the cluster is not whole since {cluster.broken}")
+CLUSTER = ConsumingCluster
 
 
 @pytest.mark.rule("EXO-03", "EXO-04", "EXO-05", "PUL-15", "RET-01")

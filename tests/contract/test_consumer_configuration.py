@@ -499,6 +499,8 @@ def test_options_that_need_others(rg: Railgun, make: Make, unique: Unique) -> No
     assert add(rg, stream, "PENDING", deliver_subject=inbox, ack_policy="all", max_ack_pending=1)
     small = (10083, 400, "consumer idle heartbeat needs to be >= 100ms")
     assert add_refused(rg, stream, deliver_subject=inbox, idle_heartbeat=99 * MILLI) == small
+    assert add_refused(rg, stream, deliver_subject=inbox, idle_heartbeat=100 * MILLI - 1) == small
+    assert add_refused(rg, stream, deliver_subject=inbox, idle_heartbeat=1) == small
     assert add(rg, stream, "BEATS", deliver_subject=inbox, idle_heartbeat=100 * MILLI)
     flow = (10108, 400, "consumer with flow control also needs heartbeats")
     assert add_refused(rg, stream, deliver_subject=inbox, flow_control=True) == flow
@@ -509,12 +511,34 @@ def test_options_that_need_others(rg: Railgun, make: Make, unique: Unique) -> No
 @pytest.mark.rule("CON-24")
 def test_values_that_make_no_sense(rg: Railgun, make: Make) -> None:
     stream = make().name
-    assert add_refused(rg, stream, ack_wait=-SECOND) == (10183, 400, "consumer ack wait needs to be positive")
+    wait = (10183, 400, "consumer ack wait needs to be positive")
+    assert add_refused(rg, stream, ack_wait=-SECOND) == wait
+    assert add_refused(rg, stream, ack_wait=-1) == wait
     backoff = (10184, 400, "consumer backoff needs to be positive")
     assert add_refused(rg, stream, backoff=[SECOND, -MILLI]) == backoff
+    assert add_refused(rg, stream, backoff=[SECOND, -1]) == backoff
     assert add_refused(rg, stream, ack_policy="some") == (10181, 400, "consumer ack policy invalid")
     assert add_refused(rg, stream, replay_policy="slow") == (10182, 400, "consumer replay policy invalid")
     assert not exists(rg, stream)
+
+
+@pytest.mark.rule("CON-10")
+def test_durations_are_kept_to_the_nanosecond(rg: Railgun, make: Make) -> None:
+    stream = make().name
+    waits = [1_500_000_001, 2 * SECOND + 999]
+    shown = add(rg, stream, "EXACT", ack_policy="explicit", backoff=waits, max_deliver=3)
+    assert (shown["config"]["backoff"], shown["config"]["ack_wait"]) == (waits, waits[0])
+    assert add(rg, stream, "EXACT", action="create", ack_policy="explicit", backoff=waits, max_deliver=3)
+    other = add_refused(
+        rg,
+        stream,
+        "EXACT",
+        action="create",
+        ack_policy="explicit",
+        backoff=[waits[0] + 1, waits[1]],
+        max_deliver=3,
+    )
+    assert other == (10148, 400, "consumer already exists")
 
 
 @pytest.mark.rule("CON-25")

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,9 +94,18 @@ def test_a_start_time_is_given_as_a_datetime(rg: Railgun, make: Make) -> None:
     put(rg, stream, 3)
     worker = stream.create_consumer("C", deliver_policy="by_start_time", opt_start_time=stream.get(1).time)
     assert len(worker.fetch(3, wait=5.0)) == 3
+    begun = railgun.ConsumerConfig(
+        name="M", deliver_policy="by_start_time", opt_start_time=stream.get(1).time
+    )
+    assert len(stream.create_consumer(begun).fetch(3, wait=5.0)) == 3
+    as_text = begun.model_copy(update={"name": "T"})
+    assert begun.opt_start_time == as_text.opt_start_time == worker.info().config.opt_start_time
+    assert len(stream.create_consumer(as_text).fetch(3, wait=5.0)) == 3
     naive = stream.get(1).time.replace(tzinfo=None)
     with pytest.raises(railgun.ConfigError, match="time zone"):
         stream.create_consumer("D", deliver_policy="by_start_time", opt_start_time=naive)
+    with pytest.raises(ValueError, match="time zone"):
+        railgun.ConsumerConfig(opt_start_time=naive)
 
 
 @pytest.mark.rule("CON-28")
@@ -189,6 +198,27 @@ def test_creating_again_changes_nothing_and_updating_changes_what_is_given(make:
     assert {info.config.durable_name for info in infos} == set(names)
     ephemeral = stream.create_consumer("E", ephemeral=True).info()
     assert (ephemeral.name, ephemeral.config.durable_name) == ("E", None)
+
+
+@pytest.mark.rule("CON-07")
+@pytest.mark.parametrize(
+    "fields, number",
+    [
+        ({"name": "no blanks"}, 10052),
+        ({"filter_subject": "a..b"}, 10052),
+        ({"dead_letter": "no blanks"}, 10052),
+        ({"num_replicas": -1}, 10133),
+    ],
+)
+def test_a_number_that_streams_have_too_is_of_the_consumer(
+    rg: Railgun, make: Make, fields: dict[str, Any], number: int
+) -> None:
+    stream = make()
+    with pytest.raises(railgun.InvalidConsumerConfig) as refused:
+        stream.create_consumer(railgun.ConsumerConfig(**fields))
+    assert refused.value.err_code == number
+    with pytest.raises(railgun.InvalidStreamConfig):
+        rg.create_stream(f"{stream.name}_2", subjects=["a..b"])
 
 
 # ------------------------------------------------------------ acknowledging

@@ -13,8 +13,8 @@ from railgun import Message, Railgun
 from railgun.client.feeds import Parcel
 from railgun.client.kafka_feed import KafkaFeed
 from railgun.errors import ConnectionClosed, RailgunError
+from railgun.model.consumer_wire import Lease
 from railgun.model.names import Names
-from railgun.model.wire import Lease
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -10,18 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from railgun.model.consumer_wire import AckRun, ConsumerCommand, Lease, Presence, Pull
 from railgun.model.partitioning import partition_of
-from railgun.model.wire import (
-    AckRun,
-    ApiRequest,
-    ConsumerCommand,
-    Frame,
-    Lease,
-    Presence,
-    Pull,
-    ReplyBatch,
-    WireError,
-)
+from railgun.model.replies import ReplyBatch
+from railgun.model.wire import ApiRequest, Frame, WireError
 from tests.support.cell import Cell
 from tests.support.naming import unique
 from tests.support.raw_client import RawClient

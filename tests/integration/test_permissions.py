@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 
 import pytest
 from typer.testing import Result
 
+from railgun.errors import NotAuthorized
+from railgun.kafka.settings import KafkaSettings
+from railgun.node.record_reader import RecordReader
 from tests.support.commands import done, invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker
+from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS, WorkerProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PREFIX = "shop"
-WORKER, CLIENT, STRANGER = "shop-worker", "shop-app", "stranger"
+WORKER, CLIENT, STRANGER, ONLOOKER = "shop-worker", "shop-app", "stranger", "onlooker"
 
 
 def run(secured: SecuredBroker, user: str, *arguments: str, password: str | None = None) -> Result:
@@ -26,7 +31,7 @@ def run(secured: SecuredBroker, user: str, *arguments: str, password: str | None
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[SecuredBroker]:
-    with secured_broker(WORKER, CLIENT, STRANGER) as broker:
+    with secured_broker(WORKER, CLIENT, STRANGER, ONLOOKER) as broker:
         yield broker
 
 
@@ -84,3 +89,20 @@ def test_a_user_without_grants_is_told_which_is_missing(
     assert examined.exit_code == 1
     assert f"this user may not READ {PREFIX}.registry" in examined.stdout
     assert "railgun init --print-acls" in examined.stdout
+
+
+async def test_a_reader_of_commands_without_the_right_ends_and_says_why(
+    secured: SecuredBroker, worker: WorkerProcess
+) -> None:
+    failures: list[BaseException] = []
+    topic = f"{PREFIX}.commands"
+    secured.grant(ONLOOKER, "topic", topic, "literal", ["describe"])  # it sees the topic, and may not read it
+    reader = RecordReader(KafkaSettings(secured.address, secured.options(ONLOOKER)), failures.append)
+    try:
+        reader.assign({(topic, 0): None})
+        await asyncio.to_thread(wait_until, lambda: bool(failures), "it gives up")
+    finally:
+        reader.close()
+    (error,) = failures
+    assert isinstance(error, NotAuthorized)
+    assert "refused the permission while reading commands" in str(error)

@@ -15,7 +15,8 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.model.headers import COMMAND_KIND
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
-from railgun.model.wire import ApiRequest, PackReply, PublishPack, ReplyBatch
+from railgun.model.replies import PackReply, ReplyBatch
+from railgun.model.wire import ApiRequest, PublishPack
 
 
 class RawClient:

@@ -11,13 +11,15 @@ from typing import Any
 
 from railgun.model import headers as h
 from railgun.model.cluster import ClusterLimits
+from railgun.model.consumer_wire import ConsumerCommand, Lease, Presence
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, ConsumerCommand, Frame, Lease, Located, Presence, PublishPack
+from railgun.model.wire import ApiRequest, Frame, Located, PublishPack
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input, LogAppend, Rejected, Replies
+from railgun.semantics.reading import located
 from railgun.state.table import MemoryTable
 
 NAMES = Names()
@@ -289,7 +291,9 @@ class Shards:
         """The payload of a message, from where its owner says it is."""
         state = self.cores[partition_of(stream, self.partitions)]._streams.get(stream)
         assert state is not None
-        frame = state.located(sequence, "direct")
+        entry = state.entry(sequence)
+        assert entry is not None
+        frame = located(state, entry, "direct")
         if frame.located is None:
             return frame.body
         return self.logs[frame.located.topic].payload_of(sequence, frame.located.offset)

@@ -47,7 +47,7 @@ def test_what_is_no_name_of_the_api(text: str) -> None:
 def test_who_answers() -> None:
     routes = {operation: operation.route for operation in Operation}
     assert routes[Operation.STREAM_CREATE] is routes[Operation.STREAM_NAMES] is Route.REGISTRAR
-    assert routes[Operation.STREAM_LIST] is Route.EVERY
+    assert routes[Operation.STREAM_LIST] is routes[Operation.INFO] is Route.EVERY
     assert routes[Operation.MSG_GET] is routes[Operation.DIRECT_GET] is Route.OWNER
 
 

@@ -20,8 +20,10 @@ from railgun.client.message import Message
 from railgun.client.transport import CONSUME, PRESENCE, REQUEST, Delivered, Receiver, Topology
 from railgun.errors import ConnectionLost, RailgunError
 from railgun.model import wire
+from railgun.model.consumer_wire import AckRun, ConsumerCommand, Lease, Presence, Pull
 from railgun.model.messages import StoredMessage
-from railgun.model.wire import AckRun, Answer, ApiRequest, ConsumerCommand, Frame, Lease, Presence, ReplyBatch
+from railgun.model.replies import Answer, ReplyBatch
+from railgun.model.wire import ApiRequest, Frame
 from tests.support.waiting import wait_until
 from tests.unit.test_client_connection import registered
 
@@ -96,7 +98,7 @@ class PlayedShard:
         return [run for command in self.commands for run in command.acks]
 
     @property
-    def pulls(self) -> list[wire.Pull]:
+    def pulls(self) -> list[Pull]:
         return [command.pull for command in self.commands if command.pull is not None]
 
 
@@ -245,6 +247,39 @@ def test_a_fetch_puts_leases_together_in_their_order(shard: PlayedShard, rg: Rai
         (5, 105, b"5"), (6, 106, b"6"), (9, 109, b"9"), (10, 110, b"10"), (11, 111, b"11"), (20, 120, b"inside"),
     ]  # fmt: skip
     assert [m.pending for m in found] == [8, 7, 6, 5, 4, 0]
+
+
+def test_a_fetch_is_empty_when_the_owner_says_so(shard: PlayedShard, rg: Railgun) -> None:
+    found: list[list[Message]] = []
+    thread = threading.Thread(target=lambda: found.append(rg.stream("S").consumer("C").fetch(2, wait=0.01)))
+    thread.start()
+    wait_until(lambda: len(shard.pulls) == 1, "the pull was sent", pause=0.002)
+    over = {"done": True, "status": 408, "description": "Request Timeout"}
+    shard.reply([lease(shard.pulls[0].id, [], [], **over)])
+    thread.join()
+    assert found == [[]]
+
+
+def test_a_fetch_that_nobody_answers_is_not_empty(shard: PlayedShard, rg: Railgun) -> None:
+    worker = rg.stream("S").consumer("C")
+    with pytest.raises(railgun.RequestTimeout, match="the owner of the stream has not answered the fetch"):
+        worker.fetch(2, wait=0.01)
+    with pytest.raises(railgun.RequestTimeout, match="there may be messages"):
+        worker.next(wait=0.01)
+    shard.refuse = ConnectionLost("the broker is away")
+    with pytest.raises(ConnectionLost, match="the broker is away"):
+        worker.fetch(2, wait=0.01)
+
+
+def test_a_fetch_without_a_worker_is_not_empty(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = rg.stream("S").consumer("C")
+    monkeypatch.setattr(shard, "workers", lambda: 0)
+    rg.connection.heard = -1_000.0  # nothing was heard of a worker for long
+    with pytest.raises(railgun.NoWorker, match="nothing was sent"):
+        worker.fetch(2, wait=0.01)
+    assert not shard.pulls
 
 
 def test_a_lease_that_nobody_waits_for_goes_back(shard: PlayedShard, rg: Railgun) -> None:

@@ -14,7 +14,7 @@ from railgun.client.log_cursors import NEAR, Cursor, Track
 from railgun.client.message import Message
 from railgun.errors import RailgunError
 from railgun.model import headers as h
-from railgun.model.wire import Lease
+from railgun.model.consumer_wire import Lease
 
 
 class Stored:

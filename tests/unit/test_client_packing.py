@@ -25,7 +25,8 @@ from railgun.errors import (
 )
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, store_refused
-from railgun.model.wire import PackReply, PublishPack
+from railgun.model.replies import PackReply
+from railgun.model.wire import PublishPack
 
 
 @given(

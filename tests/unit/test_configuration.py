@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from railgun.api.bodies import parse_config
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.durations import from_nanos, to_nanos
 from railgun.model.refusals import Refusal
 from railgun.semantics.configuration import check_update, normalise, overlaps
 
@@ -226,6 +230,11 @@ def test_overlap_is_asked_of_each_other_stream() -> None:
         (b'{"name": "OTHER"}', 10056),
         (b'{"name": "ORDERS", "max_age": "soon"}', 10052),
         (b'{"name": "ORDERS", "max_age": {}}', 10052),
+        (b'{"name": "ORDERS", "max_age": 1.5}', 10052),
+        (b'{"name": "ORDERS", "max_age": 1e18}', 10052),
+        (b'{"name": "ORDERS", "max_age": "PT1S"}', 10052),
+        (b'{"name": "ORDERS", "max_age": true}', 10052),
+        (b'{"name": "ORDERS", "consumer_limits": {"inactive_threshold": 0.5}}', 10052),
         (b'{"name": "ORDERS", "subjects": "a"}', 10052),
         (b'{"name": "ORDERS", "mirror": []}', 10052),
         (b'{"name": "ORDERS", "retention": "forever"}', 10052),
@@ -258,3 +267,27 @@ def test_nulls_are_as_good_as_nothing_and_durations_are_nanoseconds() -> None:
     assert found.pedantic
     assert found.config.max_age == timedelta(seconds=1.5)
     assert found.config.subjects == []
+
+
+@given(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(-(2**63) + 1, 2**63 - 1))
+@example(-1, 0)
+@example(99_999_999, 100_000_000)
+@example(1_000, 1_001)
+def test_durations_compare_and_come_back_as_the_nanoseconds_that_they_are(one: int, other: int) -> None:
+    first, second = from_nanos(one), from_nanos(other)
+    assert to_nanos(first) == one
+    assert (first < second, first <= second, first == second) == (one < other, one <= other, one == other)
+    assert (first > second, first >= second, bool(first)) == (one > other, one >= other, one != 0)
+    assert (first != second) == (one != other)
+    assert copy.deepcopy(first) == first
+    assert hash(from_nanos(one)) == hash(first)
+
+
+def test_a_duration_in_nanoseconds_is_a_timedelta_for_whoever_reads_it() -> None:
+    wait = ConsumerConfig.from_api({"ack_wait": 1_500_000_001}).ack_wait
+    assert wait is not None
+    assert wait.total_seconds() == 1.5
+    assert wait + timedelta(seconds=1) == timedelta(seconds=2.5)
+    assert ConsumerConfig(ack_wait=-1e-9).to_api()["ack_wait"] == -1
+    with pytest.raises(TypeError):
+        assert wait < 3

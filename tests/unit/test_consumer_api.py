@@ -20,8 +20,8 @@ from railgun.api.deliveries import (
 )
 from railgun.api.names import ApiName, Operation, parse
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumer_wire import Pull
 from railgun.model.refusals import Refusal
-from railgun.model.wire import Pull
 
 
 @pytest.mark.parametrize(

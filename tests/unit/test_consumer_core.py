@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgun.model.wire import AckRun, ConsumerCommand, Lease, Pull
+from railgun.model.consumer_wire import AckRun, ConsumerCommand, Lease, Pull
 from tests.support.shards import MILLI, Shards
 
 SECOND = 1_000 * MILLI

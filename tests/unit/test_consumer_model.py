@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumer_wire import AckRun
 from railgun.model.names import Names
 from railgun.model.subjects import Filter
-from railgun.model.wire import AckRun
 from railgun.semantics import index
 from railgun.semantics.consumers import owed, pending
 from railgun.semantics.consumers.rules import check_consumer_update, normalise_consumer

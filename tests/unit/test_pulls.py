@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.wire import Pull
+from railgun.model.consumer_wire import Pull
 from railgun.semantics.consumers import pulls
 from railgun.semantics.consumers.journal import Journal
 from railgun.semantics.consumers.pulls import NO_MESSAGES, Status, Waiting, WaitingPulls

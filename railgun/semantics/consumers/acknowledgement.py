@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from railgun.model.wire import AckRun
+from railgun.model.consumer_wire import AckRun
 from railgun.semantics.consumers import retention
 from railgun.semantics.consumers.pending import READY, PendingRun
 

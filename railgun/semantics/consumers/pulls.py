@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from sortedcontainers import SortedDict
 
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumer_wire import Pull
 from railgun.model.durations import NANOS, to_nanos
-from railgun.model.wire import HeaderList, Pull
+from railgun.model.wire import HeaderList
 from railgun.semantics.consumers.journal import Journal
 
 if TYPE_CHECKING:

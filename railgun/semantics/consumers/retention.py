@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from railgun.model.consumer_wire import AckRun
 from railgun.model.subjects import Filter
-from railgun.model.wire import AckRun
 from railgun.semantics.blocks import Block
 from railgun.semantics.consumers.pending import PendingRun
 from railgun.semantics.consumers.selection import runs_in

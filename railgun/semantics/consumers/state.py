@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railgun.model import wire
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.wire import AckRun
+from railgun.model.consumer_wire import AckRun
 from railgun.semantics.blocks import Entry
 from railgun.semantics.consumers import acknowledgement, delivery, retention
 from railgun.semantics.consumers.ahead import Ahead
