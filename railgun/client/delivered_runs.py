@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from railgun.client.acks import AckBox
 from railgun.model import headers as h
-from railgun.model.wire import Lease
+from railgun.model.consumer_wire import Lease
 
 
 class Record(Protocol):

@@ -23,7 +23,8 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
 class Nanoseconds(timedelta):
     """A ``timedelta`` with a part below its microsecond, which comparisons and :func:`to_nanos` respect.
 
-    Made by :func:`from_nanos`, and only there: equal durations must be of one type, as their hashes differ. Sums and products of it are plain timedeltas, to the microsecond.
+    Made by :func:`from_nanos`, and only there: equal durations must be of one type, as their hashes
+    differ. Sums and products of it are plain timedeltas, to the microsecond.
     """
 
     nanos: int

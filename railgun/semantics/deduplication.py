@@ -153,8 +153,11 @@ class DedupWindow:
             self._overlay.delete(keys.of(keys.IDS, self._incarnation, self._expired.popleft()))
 
     def _forget(self, gone: _Accepted) -> None:
-        for message_id in gone.ids:
-            del self._sequence_of[message_id]
+        """Its ids are no longer known from here; one that was accepted anew meanwhile still is (DUP-06)."""
+        known = self._sequence_of
+        for message_id, sequence in zip(gone.ids, gone.sequences, strict=True):
+            if known.get(message_id) == sequence:
+                del known[message_id]
 
     def seal(self) -> None:
         """End the drain: its ids go into the overlay, and some of what has expired leaves the table."""

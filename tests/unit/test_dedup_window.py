@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from railgun.semantics import deduplication
@@ -104,6 +104,7 @@ class Machine:
 
 
 @settings(max_examples=300, deadline=None)
+@example([("one", "id-1"), ("one", "id-0"), ("commit",), ("later", 10), ("one", "id-0")], 1)
 @given(st.lists(steps, max_size=40), st.sampled_from([0, 1, 3, 5, 100]))
 def test_the_window_equals_a_dictionary_of_times(history: list[tuple[Any, ...]], held: int) -> None:
     # for the size of the digests; and what has expired leaves the table with later drains
