@@ -7,17 +7,20 @@ from typing import Any
 
 from railgun.api.names import ApiName, Operation
 from railgun.client.operations import Call, parse_done, parse_object
-from railgun.errors import ConfigError
+from railgun.errors import ConfigError, api_error
 from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumers import ConsumerInfo
 from railgun.model.messages import Reply
+from railgun.model.refusals import bad_consumer_name
 
 CREATE, UPDATE, EITHER = "create", "update", ""  # what a request may do (CON-10)
 
 
 def create_consumer(stream: str, config: ConsumerConfig, action: str) -> Call[ConsumerInfo]:
     name = config.name or config.durable_name or ""
+    if "." in name:  # in a request, a filter would follow it
+        raise api_error(*bad_consumer_name("name"), stream=stream, of_consumer=True)
     body: dict[str, Any] = {"stream_name": stream, "config": config.to_api()}
     if action:
         body["action"] = action

@@ -15,9 +15,10 @@ from railgun.client.operations import NO_RESPONDERS, Call, ack_reply, list_body,
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import payload_bytes
 from railgun.client.steps import Blocking, Steps, Until
-from railgun.errors import ApiError, NoStreamResponse
+from railgun.errors import ApiError, NoStreamResponse, api_error
 from railgun.model import headers as h
 from railgun.model.messages import PubAck, Reply, StoredMessage
+from railgun.model.refusals import BAD_STREAM_NAME, CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from railgun.model.wire import Frame, HeaderList, Located
 
 T = TypeVar("T")
@@ -49,12 +50,24 @@ def publish(
 
 
 def call(connection: Connection, what: Call[T], timeout: float) -> Steps[T]:
-    """A typed operation: its request, its answer, its value."""
+    """A typed operation: its request, its answer, its value. Raises at once what no shard could be asked."""
+    if parse(what.name.text) != what.name:
+        raise _unaddressable(what.name)
     if what.name.operation is Operation.STREAM_LIST:
         replies = yield from _list(connection, what.body, what.headers, timeout, paged=False)
     else:
         replies = yield from _ask(connection, what, timeout)
     return what.parse(replies)
+
+
+def _unaddressable(name: ApiName) -> ApiError:
+    """The name of a stream or consumer cannot be part of a request: there is none of that name (CFG-01, CON-07)."""
+    refusal = STREAM_NOT_FOUND
+    if name.operation in (Operation.STREAM_CREATE, Operation.STREAM_UPDATE):
+        refusal = BAD_STREAM_NAME
+    elif name.stream and "." not in name.stream:
+        refusal = CONSUMER_NOT_FOUND
+    return api_error(*refusal, stream=name.stream)
 
 
 def request(

@@ -46,6 +46,15 @@ def invalid_config(reason: str) -> Refusal:
     return Refusal(500, 10052, reason)
 
 
+_NOT_IN_NAMES = "can not contain '.', '*', '>', '\\', '/'"
+BAD_STREAM_NAME = invalid_config(f"stream name is required and {_NOT_IN_NAMES}")  # CFG-01
+
+
+def bad_consumer_name(called: str) -> Refusal:
+    """CON-07; ``called``: which of its names it is."""
+    return invalid_config(f"consumer {called} {_NOT_IN_NAMES}")
+
+
 def sequence_not_found(sequence: int) -> Refusal:
     return Refusal(400, 10043, f"sequence {sequence} not found")
 

@@ -15,6 +15,7 @@ from railgun.model import subjects
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import NO_TIME, StreamConfig, SubjectTransform
 from railgun.model.refusals import (
+    BAD_STREAM_NAME,
     MAX_BYTES_EXCEEDED,
     MAX_BYTES_REQUIRED,
     REPLICAS_NEGATIVE,
@@ -251,7 +252,7 @@ def _completed(config: StreamConfig) -> StreamConfig:
 def name_refused(name: str) -> Refusal | None:
     """Why no stream can have this name (CFG-01, CFG-02)."""
     if not _NAME.fullmatch(name):
-        return invalid_config("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+        return BAD_STREAM_NAME
     if _length(name) > MAX_NAME:
         return invalid_config(f"stream name is too long, maximum allowed is {MAX_NAME}")
     return None

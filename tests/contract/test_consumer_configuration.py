@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from railgun import Message, Railgun, Stream
-from railgun.errors import ApiError
+from railgun.errors import ApiError, InvalidConsumerConfig
 from railgun.testing import Clock
 from tests.support.consumers import (
     MILLI,
@@ -171,8 +171,8 @@ def test_characters_of_a_name(rg: Railgun, make: Make, name: str) -> None:
     if "." not in name:  # what follows a dot in the address is a filter
         texts = [f"consumer name {allowed}", f"consumer durable name {allowed}"]
         assert add_refused(rg, stream, name) in [(10052, 500, text) for text in texts]
-        with pytest.raises(ApiError, match="can not contain"):
-            rg.stream(stream).create_consumer(name)
+    with pytest.raises(InvalidConsumerConfig, match="can not contain"):
+        rg.stream(stream).create_consumer(name)
     assert rg.stream(stream).info().state.consumer_count == 0
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from railgun.client.facade import Railgun
-from railgun.errors import StreamNotFound
+from railgun.errors import InvalidStreamConfig, StreamNotFound
 from tests.support.naming import unique
 from tests.support.raw import ask, create_refused, frames, refused, statuses
 from tests.support.waiting import wait_until
@@ -22,6 +24,26 @@ BAD_NAME = "stream name is required and can not contain '.', '*', '>', '\\', '/'
 @pytest.mark.parametrize("name", ["a b", "a\tb", "a\rb", "a\nb", "a\fb", "a*b", "a>b"])
 def test_a_name_has_no_white_space_and_no_wildcards(rg: Railgun, name: str) -> None:
     assert create_refused(rg, name, subjects=[unique("x")]) == (10052, 500, BAD_NAME)
+
+
+@pytest.mark.rule("CFG-01")
+@pytest.mark.parametrize("name", ["a.b", ""])
+def test_a_name_that_no_request_can_carry_is_refused_at_once(rg: Railgun, name: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(InvalidStreamConfig) as refusal:
+        rg.create_stream(name, subjects=[unique("x")])
+    assert (refusal.value.err_code, refusal.value.description) == (10052, BAD_NAME)
+    asked: list[Callable[[], object]] = [
+        lambda: rg.stream(name).info(),
+        lambda: rg.delete_stream(name),
+        lambda: rg.stream(name).get(1),
+        lambda: rg.stream(name).purge(),
+        lambda: rg.stream(name).consumer("C").info(),
+    ]
+    for call in asked:
+        with pytest.raises(StreamNotFound):
+            call()
+    assert time.monotonic() - begun < 3
 
 
 @pytest.mark.rule("CFG-01")

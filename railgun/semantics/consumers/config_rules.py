@@ -51,7 +51,7 @@ def _names_refused(config: ConsumerConfig) -> Refusal | None:  # CON-07
         if "/" in name or "\\" in name:
             return refusals.CONSUMER_NAME_HAS_PATH
         if not _NAME.fullmatch(name):
-            return invalid_config(f"consumer {called} can not contain '.', '*', '>', '\\', '/'")
+            return refusals.bad_consumer_name(called)
         if _length(name) > MAX_NAME:
             return refusals.consumer_name_too_long(MAX_NAME)
     if config.name and config.durable_name and config.name != config.durable_name:
