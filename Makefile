@@ -73,4 +73,5 @@ $(READY): requirements.lock pyproject.toml
 	@echo "setting up $(VENV) (a minute on a new machine) …"
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m compileall -q railgun
 	@touch $@

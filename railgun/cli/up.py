@@ -67,11 +67,13 @@ def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time
         typer.echo(f"fetching Kafka {KAFKA_VERSION} (45 MB, once per user) …", err=True)
     typer.echo(f"starting Kafka {KAFKA_VERSION}, data in {data_dir} …", err=True)
     with ExitStack() as running:
-        broker = running.enter_context(EmbeddedBroker(data_dir / "broker", port))
-        crew = [LocalWorker(number, broker.bootstrap, PREFIX, data_dir) for number in range(1, workers + 1)]
+        broker = EmbeddedBroker(data_dir / "broker", port)
+        crew = [LocalWorker(number, PREFIX, data_dir) for number in range(1, workers + 1)]
+        running.callback(broker.stop)
         running.callback(_stop_all, crew)
+        broker.start(meanwhile=lambda: _start_all(crew))
         for worker in crew:
-            worker.start()
+            worker.serve(broker.bootstrap)
         if crew:
             await_workers(crew, broker.bootstrap, PREFIX, READY_SECONDS)
         _announce(broker.bootstrap)
@@ -108,6 +110,11 @@ def _check(broker: EmbeddedBroker, crew: list[LocalWorker]) -> None:
         worker.check()
     if not broker.running:
         raise EmbeddedBrokerError(f"the local Kafka broker ended (log: {broker.log_file})")
+
+
+def _start_all(crew: list[LocalWorker]) -> None:
+    for worker in crew:
+        worker.start()
 
 
 def _stop_all(crew: list[LocalWorker]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from railgun.errors import ConfigError
 
+_LOOK_EVERY: Final = 0.02
 LEVELS = ("debug", "info", "warn", "error", "crit")
 
 
@@ -24,6 +26,12 @@ def worker(
     loglevel: Annotated[
         str, typer.Option("--loglevel", "-l", help="debug, info, warn, error or crit.")
     ] = "info",
+    await_config: Annotated[
+        float,
+        typer.Option(
+            "--await-config", min=0, hidden=True, help="Seconds to wait for the configuration file to appear."
+        ),
+    ] = 0.0,
 ) -> None:
     """Own a share of the cluster's partitions and serve them until Ctrl-C. Start several to share the work."""
     if loglevel.lower() not in LEVELS:
@@ -34,4 +42,15 @@ def worker(
         raise ConfigError(
             f"a worker needs the package {error.name}: pip install 'railgun[worker]'"
         ) from error
+    if config is not None and await_config:
+        _await(config, await_config)
     run_worker(config, data_dir=data_dir, loglevel=loglevel.upper())
+
+
+def _await(file: Path, seconds: float) -> None:
+    """Return when the file is there. ``railgun up`` writes it when its broker answers; until then this process loads."""
+    deadline = time.monotonic() + seconds
+    while not file.exists():
+        if time.monotonic() > deadline:
+            raise ConfigError(f"the configuration file {file} did not appear within {seconds:.0f} seconds")
+        time.sleep(_LOOK_EVERY)

@@ -15,6 +15,7 @@ from railgun.errors import ConfigError, RailgunError
 from railgun.kafka.embedded.guarded import GuardedProcess
 
 STOP_SECONDS: Final = 20.0
+_BROKER_SECONDS: Final = 120.0  # longer than a broker may take to start, which is told in its own words
 _TAIL_LINES: Final = 15
 _TAIL_BYTES: Final = 64 * 1024
 
@@ -28,32 +29,46 @@ class WorkerDied(RailgunError):
 
 
 class LocalWorker:
-    """One worker process, under guard: it ends when this process ends, however that happens."""
+    """One worker process, under guard: it ends when this process ends, however that happens.
 
-    def __init__(self, number: int, bootstrap: str, prefix: str, data_dir: Path) -> None:
+    It is started while the broker starts, because its imports take as long, and waits for its configuration.
+    """
+
+    def __init__(self, number: int, prefix: str, data_dir: Path) -> None:
         self.number = number
+        self._prefix = prefix
         folder = data_dir.absolute()
         self.state_dir = folder / f"worker-{number}"
         self.config_file = folder / f"worker-{number}.toml"
         self.log_file = folder / f"worker-{number}.log"
-        self._config = worker_config(
-            number=number, bootstrap=bootstrap, prefix=prefix, data_dir=self.state_dir
-        )
         self._process: GuardedProcess | None = None
 
     def start(self) -> None:
-        """Write the configuration and start the process; does not wait until it is ready."""
+        """Start the process; it does nothing before :meth:`serve`."""
         try:
             self.state_dir.mkdir(parents=True, exist_ok=True)
-            self.config_file.write_text(self._config, encoding="utf-8")
+            self.config_file.unlink(missing_ok=True)  # of an earlier run, with another address
             self.log_file.write_bytes(b"")  # the log of this run alone
         except OSError as error:
-            raise ConfigError(f"cannot write the files of worker {self.number}: {error}") from error
+            raise self._unwritable(error) from error
         self._process = GuardedProcess(
-            [sys.executable, "-m", "railgun.cli.main", "worker", "--config", str(self.config_file)],
+            [sys.executable, "-m", "railgun.cli.main", "worker", "--config", str(self.config_file),
+             "--await-config", str(_BROKER_SECONDS)],
             log_file=self.log_file,
             patience=STOP_SECONDS,
+        )  # fmt: skip
+
+    def serve(self, bootstrap: str) -> None:
+        """Give the process its configuration, whole from the first moment; does not wait until it is ready."""
+        config = worker_config(
+            number=self.number, bootstrap=bootstrap, prefix=self._prefix, data_dir=self.state_dir
         )
+        draft = self.config_file.with_suffix(".tmp")
+        try:
+            draft.write_text(config, encoding="utf-8")
+            draft.replace(self.config_file)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def check(self) -> None:
         """Raise :class:`WorkerDied`, after showing its last log lines, when the process has ended."""
@@ -73,6 +88,9 @@ class LocalWorker:
         process, self._process = self._process, None
         if process is not None and not process.stop(STOP_SECONDS):
             typer.echo(f"worker {self.number} did not stop and was killed (log: {self.log_file})", err=True)
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(f"cannot write the files of worker {self.number}: {error}")
 
     def _last_lines(self) -> list[str]:
         with self.log_file.open("rb") as log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from railgun.client.facade import Railgun, connect
@@ -13,6 +14,7 @@ from railgun.errors import ConnectionLost, NotAuthorized, NoWorker, RequestTimeo
 
 logger = logging.getLogger(__name__)
 
+_AT_ONCE = 16  # shards
 _PATIENCE = 2.0  # for one ping: a shard that is being restored answers later pings
 
 
@@ -39,12 +41,19 @@ def wait_for_workers(
 
 
 def _ping_all(railgun: Railgun, deadline: float) -> None:
-    for shard in range(railgun.connection.topology.partitions):
-        while True:
-            try:
-                railgun.call(ping(shard))
-                break
-            except (NoWorker, RequestTimeout):  # anything else is mended by connecting anew, if at all
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(0.1)
+    _ping(railgun, 0, deadline)  # alone: it waits for the workers, and the others then find them there
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="railgun-ping") as pool:
+        others = range(1, railgun.connection.topology.partitions)
+        for answered in [pool.submit(_ping, railgun, shard, deadline) for shard in others]:
+            answered.result()
+
+
+def _ping(railgun: Railgun, shard: int, deadline: float) -> None:
+    while True:
+        try:
+            railgun.call(ping(shard))
+            return
+        except (NoWorker, RequestTimeout):  # anything else is mended by connecting anew, if at all
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)

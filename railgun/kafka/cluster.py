@@ -112,7 +112,9 @@ def prepare_cluster(kafka: KafkaSettings, wanted: Protected, replication_factor:
 
 
 def _write(kafka: KafkaSettings, names: Names, wanted: Protected) -> None:
-    producer = Producer(kafka.producer())
+    # Not idempotent: a second copy of the record does no harm, and a broker that has just started has no producer id to
+    # give yet, for which librdkafka asks again only after half a second.
+    producer = Producer(kafka.producer(enable_idempotence=False))
     failures: list[KafkaError] = []
     producer.produce(
         names.registry,

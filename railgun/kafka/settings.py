@@ -83,6 +83,8 @@ _CONSUMER: Final[dict[str, Any]] = {
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 10,  # a seek at the tail costs 382 ms with the default 500 (DESIGN 3)
     "fetch.queue.backoff.ms": 1,  # the default pauses a second whenever the queue was full
+    # A topic is known a moment before its partitions can be read: the default asks again after 500 ms.
+    "fetch.error.backoff.ms": 20,
     "fetch.message.max.bytes": MAX_MESSAGE_BYTES,
     "fetch.max.bytes": 64 * 1024 * 1024,
 }

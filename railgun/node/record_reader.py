@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from railgun.errors import NotAuthorized
 from railgun.kafka.settings import KafkaSettings
@@ -30,6 +30,7 @@ _FULL_BYTES: Final = 8 * 1024 * 1024  # of one partition that nobody takes
 _ROOM_BYTES: Final = 2 * 1024 * 1024
 _LOOK_SECONDS: Final = 0.05  # a partition that is wanted again is found within this time
 _RECORD_BYTES: Final = 200
+_MEET_SECONDS: Final = 1.0
 
 
 class Record(NamedTuple):
@@ -125,6 +126,8 @@ class RecordReader:
             wanted, positions = self._version, self._positions
         if wanted != version:
             self._paused.clear()
+            if None in positions.values():
+                self._meet_a_broker(next(iter(positions))[0])
             self._consumer.assign(
                 [
                     TopicPartition(topic, number, OFFSET_BEGINNING if offset is None else offset)
@@ -132,6 +135,13 @@ class RecordReader:
                 ]
             )
         return wanted
+
+    def _meet_a_broker(self, topic: str) -> None:
+        """librdkafka looks for a beginning again only after half a second if it knows no broker when it is assigned one."""
+        try:
+            self._consumer.list_topics(topic, timeout=_MEET_SECONDS)
+        except KafkaException as error:
+            self._complain(error.args[0])
 
     def _keep(self, messages: Iterable[Any], version: int) -> None:
         came: dict[Place, list[Record]] = {}

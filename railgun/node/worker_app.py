@@ -19,6 +19,7 @@ import faust
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from faust.app.base import BootStrategy
+from faust.tables.manager import TableManager
 from faust.transport import drivers
 
 from railgun.errors import RailgunError
@@ -45,6 +46,14 @@ class _Boot(BootStrategy):
     def web_server(self) -> Any:
         app: Any = self.app
         return super().web_server() if app.settings.node.web_port else []
+
+
+class _NoTables(TableManager):
+    """Faust's start of the tables, without the second in which it waits for a program to declare some."""
+
+    async def on_start(self) -> None:
+        await self._update_channels()
+        await self.recovery.start()
 
 
 class RailgunApp(faust.App):
@@ -172,6 +181,7 @@ def _faust_options(settings: NodeSettings) -> dict[str, Any]:
         "autodiscover": False,
         "datadir": str(settings.data_dir / "faust"),
         "store": "memory://",
+        "TableManager": _NoTables,
         # Its own assignor keeps commands and forwards together only while this is 1 or more (DESIGN 5).
         "table_standby_replicas": 1,
         "topic_allow_declare": False,  # topics are made by railgun, with their own settings

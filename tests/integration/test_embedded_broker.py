@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import socket
@@ -23,6 +24,11 @@ from railgun.kafka.embedded import (
     PortInUse,
     free_port,
 )
+from railgun.kafka.embedded.folder import DataFolder
+from railgun.kafka.embedded.formatted import VOTERS
+from railgun.kafka.embedded.jars import kafka_jars
+from railgun.kafka.embedded.java import find_java
+from railgun.kafka.embedded.settings import read_properties, server_properties
 from tests.support.waiting import process_gone, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -191,3 +197,68 @@ def test_a_crash_after_formatting_quotes_the_log(tmp_path: Path) -> None:
         pass
     with pytest.raises(BrokerCrashed, match=r"socket\.send\.buffer\.bytes"):
         EmbeddedBroker(tmp_path, properties={"socket.send.buffer.bytes": "many"}).start()
+
+
+def formatted(folder: DataFolder) -> tuple[set[str], dict[str, bytes]]:
+    """The names in ``meta.properties``, and all else by path, without times, checksums and the folder's own id."""
+    meta = read_properties(folder.data / "meta.properties")
+    own_id = base64.urlsafe_b64decode(meta["directory.id"] + "==")
+    found = {}
+    for file in folder.data.rglob("*.checkpoint"):
+        content = bytearray(file.read_bytes().replace(own_id, b"id"))
+        content[73:81] = bytes(8)  # the time in the header record
+        start = 0
+        while start < len(content):
+            # Of each batch: the length may differ by nothing, the checksum and the times do.
+            content[start + 17 : start + 21] = bytes(4)
+            content[start + 27 : start + 43] = bytes(16)
+            shorter = 14 if start == 0 and b"id" in content else 0  # of the id that was taken out
+            start += 12 + int.from_bytes(content[start + 8 : start + 12], "big") - shorter
+        found[str(file.relative_to(folder.data))] = bytes(content)
+    return set(meta), found
+
+
+def test_a_folder_is_formatted_as_kafkas_own_tool_does_it(tmp_path: Path) -> None:
+    by_us, by_kafka = DataFolder(tmp_path / "us"), DataFolder(tmp_path / "kafka")
+    place = VOTERS.index(b"127.0.0.1") + len(b"127.0.0.1")
+    properties = server_properties(
+        data=by_kafka.data,
+        port=free_port(),
+        controller_port=int.from_bytes(VOTERS[place : place + 2], "big"),
+        extra_listeners={},
+        overrides={},
+    )
+    for folder in (by_us, by_kafka):
+        os.close(folder.acquire())
+        folder.prepare()
+    by_us.format()
+    by_kafka.format_for(find_java(), os.pathsep.join(map(str, kafka_jars())), properties, ())
+    assert formatted(by_us) == formatted(by_kafka)
+    assert by_us.cluster_id() != by_kafka.cluster_id()
+
+
+def test_what_can_be_done_meanwhile_is_done_once_and_only_where_the_broker_can_start(tmp_path: Path) -> None:
+    done: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(PortInUse):
+        EmbeddedBroker(tmp_path, port=other.getsockname()[1]).start(lambda: done.append("port"))
+    with EmbeddedBroker(tmp_path) as first, pytest.raises(DataFolderInUse):
+        EmbeddedBroker(first.data_dir).start(lambda: done.append("folder"))
+    assert not done
+    with EmbeddedBroker(tmp_path).start(lambda: done.append("started")):
+        assert done == ["started"]
+
+
+def test_what_fails_meanwhile_ends_the_start(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path)
+    pids: list[int | None] = []
+
+    def fail() -> None:
+        pids.append(broker.pid)
+        raise RuntimeError("meanwhile")
+
+    with pytest.raises(RuntimeError, match="meanwhile"):
+        broker.start(fail)
+    assert not broker.running
+    (pid,) = pids
+    assert pid is not None
+    assert process_gone(pid)

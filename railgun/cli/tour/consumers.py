@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from railgun.client.message import Message
 
 ACK_WAIT: Final = timedelta(seconds=30)
-SHORT_ACK_WAIT: Final = timedelta(seconds=0.8)
+SHORT_ACK_WAIT: Final = timedelta(seconds=0.5)
+SHORT_BILLING_WAIT: Final = timedelta(seconds=0.3)
 
 Pair = tuple[int, int]
 
@@ -100,7 +101,7 @@ def work_queue(walk: Walk) -> None:
 
 def exactly_once(walk: Walk) -> None:
     walk.title("Exactly once: an id for the publisher, a confirmed acknowledgement for the consumer")
-    wait = walk.scaled(ACK_WAIT, SHORT_ACK_WAIT / 2)
+    wait = walk.scaled(ACK_WAIT, SHORT_BILLING_WAIT)
     subject = f"{walk.stream}.paid"
     walk.say(
         f"railgun consumer add {walk.stream} BILLING --filter {subject} --wait {show_duration(wait)} --sample 100"

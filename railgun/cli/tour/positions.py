@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from railgun.client.stream import Stream
 
 MINUTE: Final = timedelta(minutes=1)
-SHORT_MINUTE: Final = timedelta(seconds=0.4)
+SHORT_MINUTE: Final = timedelta(seconds=0.25)
 GAP: Final = timedelta(seconds=10)
 SHORT_GAP: Final = timedelta(seconds=0.3)
 

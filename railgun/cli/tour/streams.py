@@ -11,7 +11,8 @@ from railgun.cli.units import show_duration
 from railgun.errors import MessageNotFound, StreamFull, WrongLastSequence
 
 SEED_WINDOW: Final = timedelta(minutes=2)
-SHORT: Final = timedelta(seconds=1)
+SHORT_WINDOW: Final = timedelta(seconds=0.5)
+SHORT: Final = timedelta(seconds=1)  # the least life time that a message may have
 
 
 def create(walk: Walk) -> None:
@@ -36,7 +37,7 @@ def duplicates(walk: Walk) -> None:
 
 
 def window(walk: Walk) -> None:
-    wait = walk.scaled(SEED_WINDOW, SHORT)
+    wait = walk.scaled(SEED_WINDOW, SHORT_WINDOW)
     walk.title(f"The id is forgotten when its window is over ({show_duration(wait)} here)")
     if wait != SEED_WINDOW:
         walk.say(f"railgun stream edit {walk.stream} --dupe-window {show_duration(wait)}")

@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -98,8 +98,12 @@ class EmbeddedBroker:
 
     # ------------------------------------------------------------ its life
 
-    def start(self) -> EmbeddedBroker:
-        """Start and wait until a metadata request is answered. Does nothing when it runs already."""
+    def start(self, meanwhile: Callable[[], None] | None = None) -> EmbeddedBroker:
+        """Start and wait until a metadata request is answered. Does nothing when it runs already.
+
+        ``meanwhile`` is called once, when the folder is ours, the port was free and the broker's process is under way.
+        What it raises ends the start.
+        """
         if self.running:
             return self
         self.kill()  # what is left of one that ended by itself
@@ -109,7 +113,7 @@ class EmbeddedBroker:
             lock = folder.acquire()
             try:
                 folder.prepare()
-                self._start_on_some_port(folder, java, class_path, lock)
+                self._start_on_some_port(folder, java, class_path, lock, meanwhile)
             finally:
                 os.close(lock)  # the guard and the JVM hold their own copies while they live
         except BaseException:
@@ -159,7 +163,14 @@ class EmbeddedBroker:
     def _open_folder(self) -> DataFolder:
         return DataFolder(self._wanted_dir or Path(tempfile.mkdtemp(prefix="railgun-broker-")))
 
-    def _start_on_some_port(self, folder: DataFolder, java: Path, class_path: str, lock: int) -> None:
+    def _start_on_some_port(
+        self,
+        folder: DataFolder,
+        java: Path,
+        class_path: str,
+        lock: int,
+        meanwhile: Callable[[], None] | None,
+    ) -> None:
         attempts = _FREE_PORT_ATTEMPTS if self._wanted_port == 0 and self._ports is None else 1
         for attempt in range(1, attempts + 1):
             ports = self._ports or (self._wanted_port or free_port(), free_port())
@@ -168,7 +179,11 @@ class EmbeddedBroker:
             if not is_free(ports[1]):
                 ports = (ports[0], free_port())
             try:
-                self._start_process(folder, java, class_path, lock, ports)
+                log_start = self._start_process(folder, java, class_path, lock, ports)
+                if meanwhile is not None:
+                    todo, meanwhile = meanwhile, None
+                    todo()
+                self._await_answer(folder, ports[0], log_start)
             except PortInUse:  # somebody was faster than we were with a port that was free
                 if attempt == attempts:
                     raise
@@ -178,7 +193,8 @@ class EmbeddedBroker:
 
     def _start_process(
         self, folder: DataFolder, java: Path, class_path: str, lock: int, ports: tuple[int, int]
-    ) -> None:
+    ) -> int:
+        """Start the JVM; where its log begins."""
         port, controller_port = ports
         properties = server_properties(
             data=folder.data,
@@ -187,7 +203,10 @@ class EmbeddedBroker:
             extra_listeners=self._extra_listeners,
             overrides=self._properties,
         )
-        folder.format(java, class_path, properties, self._format_arguments)
+        if self._properties or self._extra_listeners or self._format_arguments:
+            folder.format_for(java, class_path, properties, self._format_arguments)
+        else:
+            folder.format()
         folder.write_settings(properties)
         log_start = folder.log_size()
         self._process = GuardedProcess(
@@ -199,7 +218,7 @@ class EmbeddedBroker:
             remove_if_orphaned=folder.path if self._wanted_dir is None else None,
         )  # fmt: skip
         folder.record_owner(pid=self._process.pid, bootstrap=f"{LOOPBACK}:{port}")
-        self._await_answer(folder, port, log_start)
+        return log_start
 
     def _await_answer(self, folder: DataFolder, port: int, log_start: int) -> None:
         deadline = time.monotonic() + self._start_timeout

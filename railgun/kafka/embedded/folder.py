@@ -27,6 +27,7 @@ from typing import Final
 from uuid import uuid4
 
 from railgun.kafka.embedded.errors import BrokerCrashed, DataFolderBroken, DataFolderInUse
+from railgun.kafka.embedded.formatted import write_formatted
 from railgun.kafka.embedded.settings import (
     JVM_FLAGS,
     LOG4J_CONFIGURATION,
@@ -103,23 +104,30 @@ class DataFolder:
             )
         return values["cluster.id"]
 
-    def format(
-        self, java: Path, class_path: str, properties: Mapping[str, str], extra_arguments: Sequence[str]
-    ) -> None:
-        """Format ``kafka/`` once; a formatted folder keeps its data and its cluster id."""
+    def format(self) -> None:
+        """Format ``kafka/`` once, for a broker with the usual settings; a formatted folder keeps its data and cluster id."""
         if self.cluster_id() is not None:
             return
-        fresh = self.path / "kafka.formatting"
-        shutil.rmtree(fresh, ignore_errors=True)  # of a formatting that was interrupted
-        file = self.path / "format.properties"
-        cluster_id = base64.urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
-        if cluster_id.startswith("-"):
-            cluster_id = "A" + cluster_id[1:]  # or the tool takes it for an option
         try:
+            fresh = self._fresh()
+            write_formatted(fresh, _new_cluster_id())
+            fresh.rename(self.data)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def format_for(
+        self, java: Path, class_path: str, properties: Mapping[str, str], extra_arguments: Sequence[str]
+    ) -> None:
+        """The same for settings of any kind: by Kafka's own tool, which also says what is wrong with them."""
+        if self.cluster_id() is not None:
+            return
+        file = self.path / "format.properties"
+        try:
+            fresh = self._fresh()
             write_properties(file, {**properties, "log.dirs": str(fresh)})
             answer = subprocess.run(
                 [str(java), *JVM_FLAGS, f"-Dlog4j2.configurationFile={self.log4j_file}", "-cp", class_path,
-                 "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(file),
+                 "kafka.tools.StorageTool", "format", "--standalone", "-t", _new_cluster_id(), "-c", str(file),
                  *extra_arguments],
                 capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False, stdin=subprocess.DEVNULL,
             )  # fmt: skip
@@ -136,6 +144,12 @@ class DataFolder:
             ) from error
         except OSError as error:
             raise self._broken(error) from error
+
+    def _fresh(self) -> Path:
+        """Where to format; what an interrupted formatting left there is removed."""
+        fresh = self.path / "kafka.formatting"
+        shutil.rmtree(fresh, ignore_errors=True)
+        return fresh
 
     def write_settings(self, properties: Mapping[str, str]) -> None:
         """Write ``server.properties`` for the coming start."""
@@ -181,6 +195,13 @@ class DataFolder:
 
     def _broken(self, error: OSError) -> DataFolderBroken:
         return DataFolderBroken(folder=self.path, reason=error.strerror or str(error))
+
+
+def _new_cluster_id() -> str:
+    cluster_id = base64.urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+    return (
+        "A" + cluster_id[1:] if cluster_id.startswith("-") else cluster_id
+    )  # or the tool takes it for an option
 
 
 def telling_line(lines: Sequence[str]) -> str:
