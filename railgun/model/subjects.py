@@ -71,7 +71,7 @@ class Filter:
     No patterns, an empty one, or ``>`` select everything (SUB-11). Compare and hash by the patterns.
     """
 
-    __slots__ = ("_accepts", "everything", "literal", "patterns")
+    __slots__ = ("everything", "literal", "matches", "patterns")
 
     def __init__(self, patterns: str | Iterable[str] = ()) -> None:
         given = (patterns,) if isinstance(patterns, str) else tuple(dict.fromkeys(patterns))
@@ -80,11 +80,7 @@ class Filter:
         self.literal: str | None = None
         if len(self.patterns) == 1 and not has_wildcard(self.patterns[0]):
             self.literal = self.patterns[0]
-        self._accepts = self._compile()
-
-    def matches(self, subject: str) -> bool:
-        """Whether the literal subject passes."""
-        return self._accepts(subject)
+        self.matches = self._compile()  # whether a literal subject passes
 
     def _compile(self) -> Callable[[str], bool]:
         if self.everything:

@@ -142,7 +142,7 @@ class Delivering:
     ) -> None:
         if not taken.count and status is None:
             return
-        made: Lease = lease(stream, consumer, taken.runs, taken.size, work.logs.get(stream.name))
+        made: Lease = lease(stream, consumer, taken, taken.runs, work.logs.get(stream.name))
         made = made._replace(pull=pull.id, done=done)
         if status is not None:
             made = made._replace(

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from railgun.model.consumer_wire import Lease
 from railgun.model.headers import Headers
 from railgun.model.wire import HeaderList
+from railgun.semantics.blocks import Block
 from railgun.semantics.consumers.pulls import Status
-from railgun.semantics.consumers.state import ConsumerState, Run
+from railgun.semantics.consumers.state import ConsumerState, Run, Taken
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 
@@ -35,9 +36,9 @@ class Columns(NamedTuple):
 
 
 def lease(
-    stream: StreamState, consumer: ConsumerState, runs: Sequence[Run], size: int, stored: Stored | None
+    stream: StreamState, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], stored: Stored | None
 ) -> Lease:
-    """The runs as a lease. ``size``: about how many bytes they are; ``stored``: what this drain stored in the stream."""
+    """Runs of what was taken, as a lease. ``stored``: what this drain stored in the stream."""
     made = Lease(
         stream.name,
         stream.incarnation,
@@ -46,15 +47,14 @@ def lease(
         stream.topic,
         sequences=[run.sequence for run in runs],
         counts=[run.length for run in runs],
-        offsets=[stream.index.offset(run.sequence, stream.log_end) for run in runs],
         consumer_sequences=[run.consumer_sequence for run in runs],
         deliveries=[run.deliveries for run in runs],
         pending=consumer.num_pending,
         headers_only=consumer.config.headers_only,
     )
-    columns = _at_hand(stream, runs, size, stored)
+    columns = _at_hand(stream, taken, runs, stored)
     if columns is None:
-        return made
+        return made._replace(offsets=[stream.index.offset(run.sequence, stream.log_end) for run in runs])
     return made._replace(
         subjects=columns.subjects,
         headers=_header_columns(columns.headers),
@@ -77,7 +77,7 @@ def told(stream: StreamState, consumer: ConsumerState, status: Status) -> Lease:
     )
 
 
-def _at_hand(stream: StreamState, runs: Sequence[Run], size: int, stored: Stored | None) -> Columns | None:
+def _at_hand(stream: StreamState, taken: Taken, runs: Sequence[Run], stored: Stored | None) -> Columns | None:
     """The messages, where the lease may carry them and all of them are here."""
     if not runs:
         return None
@@ -85,13 +85,14 @@ def _at_hand(stream: StreamState, runs: Sequence[Run], size: int, stored: Stored
     newest = max(run.sequence + run.length for run in runs) - 1
     fresh = stored is not None and bool(stored.sequences) and newest >= stored.sequences[0]
     sparse = count < len(runs) * _SPARSE
-    if size > (MOST_BYTES if fresh or sparse else FEW_BYTES) or not (
+    if taken.size > (MOST_BYTES if fresh or sparse else FEW_BYTES) or not (
         fresh or sparse or count <= FEW_MESSAGES
     ):
         return None
     found = Columns([], [], [], [])
+    kept = _Kept(stream, taken.blocks)
     for run in runs:
-        if not _copy_stored(run, stored, found) and not _copy_kept(stream, run, stored, found):
+        if not (fresh and _copy_stored(run, stored, found)) and not kept.copy(run, stored, found):
             return None
     return found
 
@@ -111,19 +112,39 @@ def _copy_stored(run: Run, stored: Stored | None, found: Columns) -> bool:
     return True
 
 
-def _copy_kept(stream: StreamState, run: Run, stored: Stored | None, found: Columns) -> bool:
-    """One message after the other: from the newest of the shard, from kept bodies, from this drain."""
-    for sequence in range(run.sequence, run.sequence + run.length):
-        if _copy_stored(run._replace(sequence=sequence, length=1), stored, found):
-            continue
-        body, entry = stream.body(sequence), stream.index.trace(sequence)
-        if body is None or entry is None:
-            return False
-        found.subjects.append(entry.subject)
-        found.headers.append(body[0])
-        found.payloads.append(body[1])
-        found.times.append(entry.time)
-    return True
+class _Kept:
+    """Copies messages one after the other: from the newest of the shard, from kept bodies, from this drain."""
+
+    def __init__(self, stream: StreamState, blocks: Sequence[Block]) -> None:
+        """``blocks``: some that messages lie in, ascending; others are looked for."""
+        self._stream = stream
+        self._find = stream.bodies.find_of
+        self._blocks = blocks
+        self._at = 0
+
+    def copy(self, run: Run, stored: Stored | None, found: Columns) -> bool:
+        """The messages of the run; False if one of them is not here."""
+        for sequence in range(run.sequence, run.sequence + run.length):
+            if stored is not None and _copy_stored(run._replace(sequence=sequence, length=1), stored, found):
+                continue
+            block = self._block_of(sequence)
+            body = None if block is None else self._find(block, sequence)
+            if block is None or body is None:
+                return False
+            index = sequence - block.base
+            found.subjects.append(block.subject(index))
+            found.headers.append(body[0])
+            found.payloads.append(body[1])
+            found.times.append(block.times[index])
+        return True
+
+    def _block_of(self, sequence: int) -> Block | None:
+        blocks = self._blocks
+        while self._at < len(blocks) and blocks[self._at].end <= sequence:
+            self._at += 1
+        if self._at < len(blocks) and blocks[self._at].base <= sequence:
+            return blocks[self._at]
+        return self._stream.index.block_of(sequence)
 
 
 def _header_columns(headers: Sequence[Headers]) -> list[HeaderList]:

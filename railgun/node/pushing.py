@@ -69,13 +69,13 @@ class Pushing:
     ) -> None:
         plain = [one for one in listeners if not one.group]  # PSH-02
         if plain:
-            whole = _lease(stream, consumer, taken.runs, taken.size, "", work)
+            whole = _lease(stream, consumer, taken, taken.runs, "", work)
             for one in plain:
                 work.replies(one.client).leases.append(whole)
         for group in sorted({one.group for one in listeners if one.group}):
             members = [one for one in listeners if one.group == group]
             for number, own in push.shares(taken.runs, taken.count, len(members), turn):
-                part = _lease(stream, consumer, own, taken.size, group, work)
+                part = _lease(stream, consumer, taken, own, group, work)
                 work.replies(members[number].client).leases.append(part)
 
     # -- statuses
@@ -156,9 +156,9 @@ def _paced(pace: Pace, stream: StreamState, consumer: ConsumerState, taken: Take
 
 
 def _lease(
-    stream: StreamState, consumer: ConsumerState, runs: Sequence[Run], size: int, group: str, work: Work
+    stream: StreamState, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], group: str, work: Work
 ) -> Lease:
-    made = lease(stream, consumer, runs, size, work.logs.get(stream.name))
+    made = lease(stream, consumer, taken, runs, work.logs.get(stream.name))
     return made._replace(subject=consumer.config.deliver_subject or "", group=group)
 
 

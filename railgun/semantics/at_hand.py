@@ -10,7 +10,8 @@ from itertools import islice, takewhile
 
 from railgun.model import wire
 from railgun.model.headers import Headers
-from railgun.semantics.bodies import find_body
+from railgun.semantics.blocks import Block
+from railgun.semantics.bodies import PackedBodies
 from railgun.semantics.index import MessageIndex
 from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
@@ -27,28 +28,39 @@ class BodiesAtHand:
         self._memory = memory
         self.keeps = False  # new bodies are kept in the table
         self.recent: RecentMessages | None = None  # of the shard; a stream can do without
-        self._beside: tuple[int, bytes | None] = (
-            0,
-            None,
-        )  # the block that was looked at last: neighbours follow
+        # Of the block that was looked at last: neighbours follow.
+        self._beside: tuple[int, PackedBodies | None] = (0, None)
         self._stray = range(0)  # kept bodies of these messages are needed no more
 
     def find(self, sequence: int, index: MessageIndex) -> tuple[Headers, bytes] | None:
         """Headers and payload of a message that exists, None if only the log has them."""
+        found = self._find_near(sequence)
+        if found is not None:
+            return found
+        block = index.block_of(sequence)
+        return None if block is None else self._find_beside(block.base, sequence)
+
+    def find_of(self, block: Block, sequence: int) -> tuple[Headers, bytes] | None:
+        """As :meth:`find`, of a message of this block."""
+        return self._find_near(sequence) or self._find_beside(block.base, sequence)
+
+    def _find_near(self, sequence: int) -> tuple[Headers, bytes] | None:
+        """Among the newest of the shard, or kept in the table."""
         found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
         if found is not None:
             return found
         kept = self._overlay.get(self._key(sequence)) if self.keeps or sequence in self._stray else None
-        if kept is not None:
-            body = wire.decode("message_body", kept)
-            return wire.headers_in(body["headers"]), body["payload"]
-        base = index.block_base(sequence)
-        if base is None:
+        if kept is None:
             return None
+        body = wire.decode("message_body", kept)
+        return wire.headers_in(body["headers"]), body["payload"]
+
+    def _find_beside(self, base: int, sequence: int) -> tuple[Headers, bytes] | None:
+        """Beside the block that begins at ``base``."""
         if self._beside[0] != base or self._beside[1] is None:
-            key = keys.of(keys.BLOCK, self._incarnation, base)
-            self._beside = base, self._overlay.companion(key)
-        return None if self._beside[1] is None else find_body(self._beside[1], sequence - base)
+            data = self._overlay.companion(keys.of(keys.BLOCK, self._incarnation, base))
+            self._beside = base, None if data is None else PackedBodies(data)
+        return None if self._beside[1] is None else self._beside[1].find(sequence - base)
 
     # -- kept in the table
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from railgun.model import wire
 
 BLOCK_SIZE = 512
+_BETWEEN = "\0"  # no subject holds it (SUB-03)
 NEVER = -1  # expiry of a message that neither TTL nor age removes (TTL-05)
 
 
@@ -50,6 +51,8 @@ class Block:
     """Up to 512 consecutive messages, decoded; ``removed`` is the bitmap beside it (None: nothing removed)."""
 
     __slots__ = (
+        "_joined",
+        "_subjects",
         "base",
         "count",
         "expiries",
@@ -57,23 +60,24 @@ class Block:
         "removed",
         "sizes",
         "subject_of",
-        "subjects",
         "times",
     )
 
     def __init__(
         self,
         base: int,
-        subjects: Sequence[str],
-        subject_of: Sequence[int] | None,
+        joined: str,
+        subject_of: array[int] | None,
         sizes: Sequence[int],
         times: Sequence[int],
         expiries: Sequence[int] | None,
         offset_floor: int,
     ) -> None:
+        """``joined``: each subject once, with NUL between them; ``subject_of``: which of them each message has."""
         self.base = base
         self.count = len(sizes)
-        self.subjects = subjects
+        self._joined = joined
+        self._subjects: list[str] | None = None
         self.subject_of = subject_of
         self.sizes = sizes
         self.times = times
@@ -85,6 +89,18 @@ class Block:
     def end(self) -> int:
         """The sequence after the last message of the block."""
         return self.base + self.count
+
+    @property
+    def subjects(self) -> list[str]:
+        """Each subject once; taken apart when somebody asks, because many a block is only passed over."""
+        if self._subjects is None:
+            self._subjects = self._joined.split(_BETWEEN)
+        return self._subjects
+
+    def number_of(self, subject: str) -> int | None:
+        """Which of the subjects it is; None if no message of the block has it."""
+        at = f"{_BETWEEN}{self._joined}{_BETWEEN}".find(f"{_BETWEEN}{subject}{_BETWEEN}")
+        return None if at < 0 else self._joined.count(_BETWEEN, 0, at)
 
     def subject(self, index: int) -> str:
         return self.subjects[self.subject_of[index] if self.subject_of is not None else 0]
@@ -101,9 +117,8 @@ class Block:
 
     def never_stored(self, index: int) -> int:
         """How many sequences before the index were given to messages that are not in the log: they have no subject."""
-        if self.subject_of is None or "" not in self.subjects:
-            return 0
-        return self.subject_of[:index].count(self.subjects.index(""))
+        number = None if self.subject_of is None else self.number_of("")
+        return 0 if self.subject_of is None or number is None else self.subject_of[:index].count(number)
 
     def is_removed(self, index: int) -> bool:
         return self.removed is not None and bool(self.removed[index >> 3] >> (index & 7) & 1)
@@ -138,7 +153,7 @@ class Block:
         return wire.encode(
             "message_block",
             {
-                "subjects": self.subjects,
+                "subjects": [self._joined],
                 "subject_of": b"" if self.subject_of is None else pack_column("H", self.subject_of),
                 "sizes": pack_column("I", self.sizes),
                 "times": pack_column("q", self.times),
@@ -152,7 +167,7 @@ class Block:
         value = wire.decode("message_block", data)
         return cls(
             base,
-            value["subjects"],
+            _BETWEEN.join(value["subjects"]),  # one text, or as they were written once: a text each
             unpack_column("H", value["subject_of"]) if value["subject_of"] else None,
             unpack_column("I", value["sizes"]),
             unpack_column("q", value["times"]),
@@ -174,8 +189,8 @@ def build(
     subject_of = None
     if len(distinct) > 1:
         number = {subject: index for index, subject in enumerate(distinct)}
-        subject_of = [number[subject] for subject in subjects]
-    return Block(base, list(distinct), subject_of, sizes, times, expiries or None, offset_floor)
+        subject_of = array("H", [number[subject] for subject in subjects])
+    return Block(base, _BETWEEN.join(distinct), subject_of, sizes, times, expiries or None, offset_floor)
 
 
 def pack_column(code: str, values: Sequence[int]) -> bytes:

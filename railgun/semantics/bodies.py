@@ -7,6 +7,7 @@ stored it, or the disk was lost) is read from the log.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from railgun.model.headers import Headers
@@ -33,28 +34,46 @@ def pack_bodies(indexes: Sequence[int], headers: Sequence[Headers], payloads: Se
     return b"".join((sizes, *columns, *(value for _, value in flat), *payloads))
 
 
-def find_body(data: bytes, index: int) -> tuple[Headers, bytes] | None:
-    """Headers and payload of the message at this place of the block, None if it is not here."""
-    columns = _columns(data)
-    indexes = unpack_column("H", next(columns))
-    try:
-        at = indexes.index(index)
-    except ValueError:
-        return None
-    payload_sizes = unpack_column("I", next(columns))
-    counts = unpack_column("H", next(columns))
-    numbers = unpack_column("H", next(columns))
-    value_sizes = unpack_column("I", next(columns))
-    names = next(columns).decode("utf-8").split("\0")
-    start = len(data) - sum(payload_sizes[at:])
-    payload = data[start : start + payload_sizes[at]]
-    first = sum(counts[:at])
-    value = len(data) - sum(payload_sizes) - sum(value_sizes[first:])
-    headers = []
-    for place in range(first, first + counts[at]) if counts else ():
-        headers.append((names[numbers[place]], data[value : value + value_sizes[place]]))
-        value += value_sizes[place]
-    return headers, payload
+class PackedBodies:
+    """Messages as :func:`pack_bodies` left them. Looking for them in ascending order costs one pass over all."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        columns = _columns(data)
+        self._indexes = unpack_column("H", next(columns))
+        self._payload_sizes = unpack_column("I", next(columns))
+        self._counts = unpack_column("H", next(columns))
+        self._numbers = unpack_column("H", next(columns))
+        self._value_sizes = unpack_column("I", next(columns))
+        self._names = next(columns).decode("utf-8").split("\0")
+        self._first_payload = len(data) - sum(self._payload_sizes)
+        self._first_value = self._first_payload - sum(self._value_sizes)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._at = self._header = 0  # the message that was found last, and its first header
+        self._payload, self._value = self._first_payload, self._first_value  # where in the data they begin
+
+    def find(self, index: int) -> tuple[Headers, bytes] | None:
+        """Headers and payload of the message at this place of the block, None if it is not here."""
+        at = bisect_left(self._indexes, index)
+        if at == len(self._indexes) or self._indexes[at] != index:
+            return None
+        if at < self._at:
+            self._begin()
+        self._payload += sum(self._payload_sizes[self._at : at])
+        headers: list[tuple[str, bytes]] = []
+        if self._counts:
+            first = self._header + sum(self._counts[self._at : at])
+            self._value += sum(self._value_sizes[self._header : first])
+            self._header = first
+            start = self._value
+            for place in range(first, first + self._counts[at]):
+                end = start + self._value_sizes[place]
+                headers.append((self._names[self._numbers[place]], self._data[start:end]))
+                start = end
+        self._at = at
+        return headers, self._data[self._payload : self._payload + self._payload_sizes[at]]
 
 
 def _columns(data: bytes) -> Iterator[bytes]:

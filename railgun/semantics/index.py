@@ -93,8 +93,11 @@ class MessageIndex:
             return
         prefix = keys.all_of(keys.BLOCK, self._incarnation)
         lowest = self._overlay.floor(prefix, prefix + keys.number(start))
-        for key, data in self._overlay.scan(prefix, None if lowest is None else lowest[0]):
-            block = self._load(keys.sequence_in(key), data)
+        lowest_base = 0 if lowest is None else keys.sequence_in(lowest[0])
+        removed = keys.all_of(keys.REMOVED, self._incarnation)
+        bitmaps = _Following(self._overlay.scan(removed, removed + keys.number(lowest_base)))
+        for key, data in self._overlay.scan(prefix, prefix + keys.number(lowest_base)):
+            block = self._load(keys.sequence_in(key), data, bitmaps)
             if block.end > start:
                 yield block
 
@@ -116,10 +119,9 @@ class MessageIndex:
             yield from _of_block(block, last, max(-1, lowest - block.base - 1), -1, subjects)
             sequence = block.base - 1
 
-    def block_base(self, sequence: int) -> int | None:
-        """Where the stored block of this message begins; None for one of the drain that runs."""
-        block = None if sequence >= self.tail_base else self._block_of(sequence)
-        return None if block is None else block.base
+    def block_of(self, sequence: int) -> Block | None:
+        """The stored block of this message, even if it was removed; None for one of the drain that runs."""
+        return None if sequence >= self.tail_base else self._block_of(sequence)
 
     def offset(self, sequence: int, default: int) -> int:
         """Where to begin reading the log for this message: exact, or below it."""
@@ -294,11 +296,13 @@ class MessageIndex:
             if dropped is self._hint:
                 self._hint = None  # a second copy of the block must not live beside this one
 
-    def _load(self, base: int, data: bytes) -> Block:
+    def _load(self, base: int, data: bytes, bitmaps: _Following | None = None) -> Block:
+        """The block; ``bitmaps`` are those of it and all that follow, if they are at hand."""
         block = self._dirty.get(base) or self._cache.get(base)
         if block is None:
             block = Block.decode(base, data)
-            removed = self._overlay.get(keys.of(keys.REMOVED, self._incarnation, base))
+            key = keys.of(keys.REMOVED, self._incarnation, base)
+            removed = self._overlay.get(key) if bitmaps is None else bitmaps.find(key)
             block.removed = None if removed is None else bytearray(removed)
             self._remember(block)
         return block
@@ -311,7 +315,11 @@ class MessageIndex:
     def _block_of(self, sequence: int) -> Block | None:
         block = self._hint
         if block is None or not block.base <= sequence < block.end:
-            block = self._block_at_or_below(sequence)
+            following = None if block is None else self._cache.get(block.end)
+            if following is not None and following.base <= sequence < following.end:
+                block = following
+            else:
+                block = self._block_at_or_below(sequence)
             if block is None or sequence >= block.end:
                 return None
             self._hint = block
@@ -322,6 +330,19 @@ class MessageIndex:
         for key, data in self._overlay.scan(prefix, prefix + keys.number(sequence)):
             return self._load(keys.sequence_in(key), data)
         return None
+
+
+class _Following:
+    """Values by key, found in one pass: each key that is asked for is greater than the one before."""
+
+    def __init__(self, entries: Iterator[tuple[bytes, bytes]]) -> None:
+        self._entries = entries
+        self._next = next(entries, None)
+
+    def find(self, key: bytes) -> bytes | None:
+        while self._next is not None and self._next[0] < key:
+            self._next = next(self._entries, None)
+        return self._next[1] if self._next is not None and self._next[0] == key else None
 
 
 def _of_block(block: Block, start: int, stop: int, step: int, subjects: Filter | None) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgun.semantics.bodies import find_body, pack_bodies
+from railgun.semantics.bodies import PackedBodies, pack_bodies
 from railgun.state.rocks import RocksTable
 
 _header = st.tuples(
@@ -16,17 +16,21 @@ _header = st.tuples(
 _message = st.tuples(st.lists(_header, max_size=3), st.binary(max_size=20))
 
 
-@given(st.dictionaries(st.integers(0, 511), _message, min_size=1, max_size=20))
+@given(
+    st.dictionaries(st.integers(0, 511), _message, min_size=1, max_size=20),
+    st.lists(st.integers(0, 511), max_size=20),
+)
 def test_every_packed_message_is_found_and_no_other(
-    messages: dict[int, tuple[list[tuple[str, bytes]], bytes]],
+    messages: dict[int, tuple[list[tuple[str, bytes]], bytes]], also: list[int]
 ) -> None:
     indexes = sorted(messages)
-    packed = pack_bodies(
-        indexes, [messages[index][0] for index in indexes], [messages[index][1] for index in indexes]
+    packed = PackedBodies(
+        pack_bodies(
+            indexes, [messages[index][0] for index in indexes], [messages[index][1] for index in indexes]
+        )
     )
-    for index in range(512):
-        found = find_body(packed, index)
-        assert found == messages.get(index)
+    for index in [*range(512), *also, *reversed(indexes)]:
+        assert packed.find(index) == messages.get(index)
 
 
 def test_a_companion_outlives_the_process_but_not_the_store(tmp_path: Path) -> None:

@@ -6,17 +6,20 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railgun.model import wire
 from railgun.model.config import StreamConfig
 from railgun.model.names import Names
-from railgun.model.subjects import Filter
+from railgun.model.subjects import Filter, matches
 from railgun.semantics import blocks, index
 from railgun.semantics.blocks import NEVER, Block, Entry, build
+from railgun.semantics.consumers.selection import runs_in
 from railgun.semantics.removal import PurgeRequest, purge
 from railgun.semantics.stream import StreamState
 from railgun.state.table import MemoryTable, Overlay
@@ -297,6 +300,46 @@ def test_a_block_is_read_as_it_was_written(base: int, rows: list[tuple[str, int,
     ]
     assert (read.offset_floor, read.end) == (floor, base + len(rows))
     assert read.all_subjects() == names
+
+
+def test_subjects_that_were_written_one_by_one_are_read_too() -> None:
+    names = ["s.a", "", "s.b", "s.a"]
+    block = build(1, names, [1] * 4, [1] * 4, [], 0)
+    fields = wire.decode("message_block", block.encode())
+    read = Block.decode(1, wire.encode("message_block", fields | {"subjects": ["s.a", "", "s.b"]}))
+    assert read.all_subjects() == block.all_subjects() == names
+    assert [read.number_of(name) for name in ("s.a", "", "s.b", "s", "a", "s.a.s")] == [
+        0,
+        1,
+        2,
+        None,
+        None,
+        None,
+    ]
+
+
+@given(
+    st.lists(st.integers(0, 400), min_size=1, max_size=512),
+    st.lists(st.sampled_from(("t.1", "t.300", "t.*", "u", ">")), min_size=1, max_size=2),
+    st.sets(st.integers(0, 511)),
+    st.integers(0, 520),
+)
+def test_a_filter_selects_what_exists_and_matches(
+    numbers: list[int], patterns: list[str], removed: set[int], start: int
+) -> None:
+    names = [f"t.{number}" if number % 5 else "u" for number in numbers]
+    block = build(1, names, [1] * len(names), [1] * len(names), [], 0)
+    for at in removed:
+        if at < len(names):
+            block.mark_removed(at)
+    wanted = Filter(patterns)
+    runs = runs_in(block, start, wanted)
+    assert [at for first, count in runs for at in range(first, first + count)] == [
+        at
+        for at in range(start, len(names))
+        if not block.is_removed(at) and any(matches(pattern, names[at]) for pattern in patterns)
+    ]
+    assert all(first + count < second for (first, count), (second, _) in pairwise(runs)), "runs are whole"
 
 
 @given(st.sets(st.integers(0, 20)))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
+from railgun.semantics.blocks import Block
+
 Stopped = Literal["batch", "empty", "bytes", "wall", "scan"]
 
 
@@ -28,6 +30,7 @@ class Taken:
     count: int
     size: int
     stopped: Stopped
+    blocks: list[Block]  # those that new messages lie in, ascending
 
 
 class Basket:
@@ -40,12 +43,13 @@ class Basket:
         self._max_bytes = max_bytes
         self._overhead = overhead
         self._runs: list[Run] = []
+        self.blocks: list[Block] = []
         self._count = 0
         self._size = 0
 
     @property
     def taken(self) -> Taken:
-        return Taken(self._runs, self._count, self._size, self.stopped or "empty")
+        return Taken(self._runs, self._count, self._size, self.stopped or "empty", self.blocks)
 
     def fit(self, sizes: Sequence[int]) -> int:
         """How many of these messages, of which there is room for each, the bytes allow; they count from now on."""
@@ -63,12 +67,13 @@ class Basket:
             self.stopped = "batch"
         return count
 
-    def add(self, run: Run) -> None:
-        """Messages that fit."""
+    def add(self, runs: list[Run]) -> None:
+        """Messages that fit: runs with gaps between them, the first of which may go on where the last one ended."""
         if self._runs:
             sequence, length, consumer_sequence, deliveries = self._runs[-1]
-            end = Run(sequence + length, run.length, consumer_sequence + length, deliveries)
-            if run == end:
-                self._runs[-1] = Run(sequence, length + run.length, consumer_sequence, deliveries)
-                return
-        self._runs.append(run)
+            first = runs[0]
+            end = Run(sequence + length, first.length, consumer_sequence + length, deliveries)
+            if first == end:
+                self._runs[-1] = Run(sequence, length + first.length, consumer_sequence, deliveries)
+                runs = runs[1:]
+        self._runs += runs

@@ -13,7 +13,8 @@ from railgun.semantics.consumers.selection import cut, runs_in, sizes_of
 if TYPE_CHECKING:
     from railgun.semantics.consumers.state import ConsumerState
 
-SCANNED_AT_ONCE = 20_000  # messages that a narrow filter passes over in one take
+SCANNED_AT_ONCE = 100_000  # messages that a narrow filter passes over in one take: some milliseconds
+_LEAST_SCANNED = 25  # what a block counts that has fewer messages, for it costs as much as one of so many
 
 
 def take(consumer: ConsumerState, batch: int, max_bytes: int, now: int) -> Taken:
@@ -99,7 +100,7 @@ def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, list[tuple[int, in
         if runs:
             yield block, runs
         ahead.pass_by(block.end, 0)
-        scanned += block.count - first
+        scanned += max(block.count - first, _LEAST_SCANNED)
         if scanned >= SCANNED_AT_ONCE:
             return
     ahead.pass_by(last + 1, 0)
@@ -112,6 +113,7 @@ def _deliver_runs(
     allowed = cut(runs, min(basket.room, consumer.slots))
     delivered = cut(allowed, basket.fit(sizes_of(block, allowed)))
     if delivered:
+        basket.blocks.append(block)
         consumer.deliver([(block.base + index, count) for index, count in delivered], basket, now)
         index, count = delivered[-1]
         consumer.ahead.pass_by(block.base + index + count, sum(count for _, count in delivered))

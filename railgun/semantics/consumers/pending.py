@@ -141,25 +141,47 @@ class PendingRuns:
 
     def add(self, run: PendingRun) -> None:
         """Messages that are not pending yet."""
-        for number in blocks_of(run.sequence, run.end):
-            piece = run.part(number << _SHIFT, number + 1 << _SHIFT)
-            runs = self._blocks.setdefault(number, [])
-            at = _place(runs, piece.sequence)
+        numbers = blocks_of(run.sequence, run.end)
+        for number in numbers:
+            piece = run if len(numbers) == 1 else run.part(number << _SHIFT, number + 1 << _SHIFT)
+            self._changed.add(number)
+            runs = self._blocks.get(number)
+            if runs is None:
+                self._blocks[number] = [piece]
+                continue
+            at = len(runs) if runs[-1].end <= piece.sequence else _place(runs, piece.sequence)
             if at and piece.continues(runs[at - 1]):
                 runs[at - 1] = runs[at - 1]._replace(length=runs[at - 1].length + piece.length)
             else:
                 runs.insert(at, piece)
-            self._changed.add(number)
         self._count(run, 1)
+
+    def extend(self, runs: list[PendingRun]) -> None:
+        """Messages that are not pending yet: runs of one delivery, ascending, none of which continues another."""
+        for run in runs:
+            number = run.sequence >> _SHIFT
+            known = self._blocks.get(number)
+            if known is None and run.end <= number + 1 << _SHIFT:
+                self._blocks[number] = [run]
+            elif known is not None and known[-1].end < run.sequence and run.end <= number + 1 << _SHIFT:
+                known.append(run)
+            else:
+                self.add(run)
+                continue
+            self._changed.add(number)
+            self._count(run, 1)
 
     def remove(self, start: int, end: int) -> list[PendingRun]:
         """What was pending within [start, end), in stream order."""
+        first = self._blocks.get(start >> _SHIFT)
+        if first is not None and first[0].sequence == start and first[0].end == end:
+            return [self._remove_first(start >> _SHIFT)]  # one answer after the other, in order
         removed: list[PendingRun] = []
         for number in self._numbers(start, end):
             runs = self._blocks.get(number)
             if runs is None:
                 continue
-            low = high = _place(runs, start)
+            low = high = 0 if runs[0].sequence >= start else _place(runs, start)
             kept = []
             while high < len(runs) and runs[high].sequence < end:
                 run = runs[high]
@@ -177,6 +199,15 @@ class PendingRuns:
         for run in removed:
             self._count(run, -1)
         return removed
+
+    def _remove_first(self, number: int) -> PendingRun:
+        runs = self._blocks[number]
+        run = runs.pop(0)
+        if not runs:
+            del self._blocks[number]
+        self._changed.add(number)
+        self._count(run, -1)
+        return run
 
     def seal(self) -> None:
         """Write what changed into the overlay."""

@@ -34,9 +34,8 @@ class Redelivery:
                 self._ready.append((run.sequence, run.end))
 
     def expect(self, runs: list[PendingRun]) -> None:
-        """Messages that were delivered all at one time, ascending: they wait for an answer."""
-        for run in runs:
-            self._pending.add(run)
+        """Messages that were delivered all at one time, ascending, with gaps between them: they wait for an answer."""
+        self._pending.extend(runs)
         due = self._due_of(runs[0])
         for number in blocks_of(runs[0].sequence, runs[-1].end):
             self._deadlines.watch(number, due)

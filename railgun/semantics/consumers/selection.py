@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from railgun.model.subjects import Filter
-from railgun.semantics.blocks import Block
+from railgun.semantics.blocks import Block, pack_column
 
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
@@ -21,17 +22,16 @@ def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
     existing = _existing(block, start)
     if wanted.everything or not existing:
         return existing
-    if wanted.literal is not None and wanted.literal not in block.subjects:
+    chosen = _chosen(block, wanted)
+    if not chosen:
         return []
-    # A sequence that was given but never stored has no subject: it does not exist, so it may count as chosen.
-    chosen = [not subject or wanted.matches(subject) for subject in block.subjects]
-    if all(chosen):
+    if block.subject_of is None or (len(chosen) > 1 and len(chosen) == len(block.subjects)):
         return existing
-    numbers = block.subject_of
-    if numbers is None or not any(chosen):
-        return []
+    marks = _marks(block.subject_of, chosen)
     return [
-        run for index, count in existing for run in _chosen(chosen, numbers[index : index + count], index)
+        (found.start(), found.end() - found.start())
+        for index, count in existing
+        for found in _MARKED.finditer(marks, index, index + count)
     ]
 
 
@@ -86,6 +86,21 @@ def _existing(block: Block, start: int) -> list[tuple[int, int]]:
     return [(start + found.start(), found.end() - found.start()) for found in _KEPT.finditer(bits)]
 
 
-def _chosen(chosen: list[bool], numbers: Sequence[int], index: int) -> list[tuple[int, int]]:
-    marks = bytes(map(chosen.__getitem__, numbers))
-    return [(index + found.start(), found.end() - found.start()) for found in _MARKED.finditer(marks)]
+def _chosen(block: Block, wanted: Filter) -> list[int]:
+    """The numbers of the subjects that the filter selects."""
+    if wanted.literal is not None:
+        number = block.number_of(wanted.literal)
+        return [] if number is None else [number]
+    # A sequence that was given but never stored has no subject: it does not exist, so it may count as chosen.
+    return [number for number, subject in enumerate(block.subjects) if not subject or wanted.matches(subject)]
+
+
+def _marks(numbers: array[int], chosen: list[int]) -> bytes:
+    """A byte for each message, 1 for one whose subject is chosen."""
+    packed = pack_column("H", numbers)
+    if packed[1::2].count(0) < len(numbers):
+        return bytes(map(set(chosen).__contains__, numbers))
+    table = bytearray(256)
+    for number in chosen:
+        table[number] = 1
+    return packed[::2].translate(table)

@@ -194,22 +194,23 @@ class ConsumerState:
     # -- steps of these
 
     def deliver(self, ranges: list[tuple[int, int]], basket: Basket, now: int) -> None:
-        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending."""
-        consumer_sequence, runs = self.delivered.consumer + 1, []
+        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending, with gaps."""
+        number, runs = self.delivered.consumer + 1, []
         for start, count in ranges:
-            basket.add(Run(start, count, consumer_sequence, 1))
-            runs.append(PendingRun(start, count, consumer_sequence, consumer_sequence, 1, now))
-            consumer_sequence += count
-        self.delivered = Pair(consumer_sequence - 1, max(self.delivered.stream, runs[-1].end - 1))
+            runs.append(Run(start, count, number, 1))
+            number += count
+        basket.add(runs)
+        self.delivered = Pair(number - 1, max(self.delivered.stream, start + count - 1))
         if self.terms.acks:
-            self.redelivery.expect(runs)
-            self.owed.delivered(runs)
+            waiting = [PendingRun(start, count, first, first, 1, now) for start, count, first, _ in runs]
+            self.redelivery.expect(waiting)
+            self.owed.delivered(waiting)
 
     def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
         """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
         again = self.redelivery.repeat(run, self.delivered.consumer + 1, now)
         self.delivered = Pair(self.delivered.consumer + run.length, self.delivered.stream)
-        basket.add(Run(again.sequence, again.length, again.last, again.deliveries))
+        basket.add([Run(again.sequence, again.length, again.last, again.deliveries)])
 
     def handed_out(self, runs: list[Run]) -> None:
         """A take gave these."""
