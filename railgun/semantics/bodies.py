@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from railgun.model.headers import Headers
 from railgun.semantics.blocks import pack_column, unpack_column
@@ -39,15 +40,17 @@ class PackedBodies:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        columns = _columns(data)
-        self._indexes = unpack_column("H", next(columns))
-        self._payload_sizes = unpack_column("I", next(columns))
-        self._counts = unpack_column("H", next(columns))
-        self._numbers = unpack_column("H", next(columns))
-        self._value_sizes = unpack_column("I", next(columns))
-        self._names = next(columns).decode("utf-8").split("\0")
-        self._first_payload = len(data) - sum(self._payload_sizes)
-        self._first_value = self._first_payload - sum(self._value_sizes)
+        lengths = _LENGTHS.unpack_from(data)
+        ends = list(accumulate(lengths, initial=_LENGTHS.size))
+        indexes, sizes, counts, numbers, value_sizes, names = (data[a:b] for a, b in pairwise(ends))
+        self._indexes = unpack_column("H", indexes)
+        self._payload_sizes = unpack_column("I", sizes)
+        self._counts = unpack_column("H", counts)  # empty if no message has a header
+        self._numbers = unpack_column("H", numbers)
+        self._value_sizes = unpack_column("I", value_sizes)
+        self._names = names.decode("utf-8").split("\0")
+        self._first_value = ends[-1]
+        self._first_payload = ends[-1] + sum(self._value_sizes)
         self._begin()
 
     def _begin(self) -> None:
@@ -74,10 +77,3 @@ class PackedBodies:
                 start = end
         self._at = at
         return headers, self._data[self._payload : self._payload + self._payload_sizes[at]]
-
-
-def _columns(data: bytes) -> Iterator[bytes]:
-    at = _LENGTHS.size
-    for size in _LENGTHS.unpack_from(data):
-        yield data[at : at + size]
-        at += size
