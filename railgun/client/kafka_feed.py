@@ -184,22 +184,26 @@ class KafkaFeed:
             return
         of: dict[str, list[Any]] = {}
         for message in messages:
-            error = message.error()
+            error, topic = message.error(), message.topic() or ""
             if error is not None:
+                self._take(topic, of.pop(topic, []))  # the end of a log is told once, behind its last records
                 self._told(message, error)
             else:
-                topic = message.topic() or ""
                 mine = of.get(topic)
                 if mine is None:
                     mine = of[topic] = []
                 mine.append(message)
-        if of:
-            self._troubles.worked()
         for topic, records in of.items():
-            track = self._tracks.get(topic)
-            if track is not None and track.assigned:
-                self._heard[topic] = time.monotonic()
-                track.take(records)
+            self._take(topic, records)
+
+    def _take(self, topic: str, records: list[Any]) -> None:
+        if not records:
+            return
+        self._troubles.worked()
+        track = self._tracks.get(topic)
+        if track is not None and track.assigned:
+            self._heard[topic] = time.monotonic()
+            track.take(records)
 
     def _told(self, message: Message, error: KafkaError) -> None:
         code = error.code()

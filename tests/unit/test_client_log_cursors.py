@@ -6,15 +6,22 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgun.client import kafka_feed
 from railgun.client.feeds import Parcel
+from railgun.client.kafka_feed import KafkaFeed
 from railgun.client.log_cursors import NEAR, Cursor, Track
 from railgun.client.message import Message
 from railgun.errors import RailgunError
+from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.trouble import Troubles
 from railgun.model import headers as h
 from railgun.model.wire import Lease
+from tests.support.waiting import wait_until
 
 
 class Stored:
@@ -235,3 +242,50 @@ def test_every_reader_gets_exactly_what_is_there(data: st.DataObject) -> None:
         wanted = [n for start, count, _ in runs for n in range(start, start + count) if n not in gaps]
         assert owner.sequences == wanted
         assert parcel.done
+
+
+class Brought(Stored):
+    """A record as librdkafka brings it; without a sequence it says that the log ends here."""
+
+    def error(self) -> KafkaError | None:
+        return None if self.sequence else KafkaError(KafkaError._PARTITION_EOF)
+
+    def topic(self) -> str:
+        return "log"
+
+
+class AllAtOnce:
+    """A consumer that has everything at hand when it is first asked, and nothing ever after."""
+
+    def __init__(self, brought: list[Brought]) -> None:
+        self._brought = brought
+
+    def __call__(self, *_: Any, **__: Any) -> AllAtOnce:
+        return self
+
+    def incremental_assign(self, places: list[Any]) -> None: ...
+
+    def incremental_unassign(self, places: list[Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+    def poll(self, timeout: float) -> Brought | None:
+        return self._brought.pop(0) if self._brought else None
+
+    def consume(self, most: int, timeout: float) -> list[Brought]:
+        taken, self._brought = self._brought[:most], self._brought[most:]
+        return taken
+
+
+def test_the_end_of_a_log_may_come_together_with_its_last_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_feed, "Consumer", AllAtOnce([Brought(0, 1), Brought(1, 2), Brought(2, 0)]))
+    failures: list[RailgunError] = []
+    feed = KafkaFeed(KafkaSettings("127.0.0.1:1"), Troubles("127.0.0.1:1"), lambda *_: 2, failures.append)
+    parcel, owner = parcel_of([(1, 5, 0)])  # the last three were removed
+    feed.read(parcel)
+    try:
+        wait_until(lambda: parcel.done, "the lease was read", 5.0)
+    finally:
+        feed.close()
+    assert owner.sequences == [1, 2]
+    assert failures == []
