@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
+import railgun
+from tests.support.cell import Cell
 from tests.support.commands import done, invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.worker_process import PARTITIONS, WorkerProcess
@@ -16,6 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PREFIX = "shop"
 WORKER, CLIENT, STRANGER = "shop-worker", "shop-app", "stranger"
+APP, READER = "app", "reader"
 
 
 def run(secured: SecuredBroker, user: str, *arguments: str, password: str | None = None) -> Result:
@@ -26,7 +30,7 @@ def run(secured: SecuredBroker, user: str, *arguments: str, password: str | None
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[SecuredBroker]:
-    with secured_broker(WORKER, CLIENT, STRANGER) as broker:
+    with secured_broker(WORKER, CLIENT, STRANGER, APP, READER) as broker:
         yield broker
 
 
@@ -84,3 +88,25 @@ def test_a_user_without_grants_is_told_which_is_missing(
     assert examined.exit_code == 1
     assert f"this user may not READ {PREFIX}.registry" in examined.stdout
     assert "railgun init --print-acls" in examined.stdout
+
+
+def test_passwords_and_permissions(secured: SecuredBroker, tmp_path: Path) -> None:
+    def connect(user: str, password: str | None = None) -> railgun.Railgun:
+        options = secured.options(user, password)
+        return railgun.connect(secured.address, prefix=cell.prefix, kafka=options, timeout=20.0)
+
+    with Cell(secured.inside, tmp_path) as cell:
+        cell.ready_worker()
+        with pytest.raises(railgun.NotAuthorized, match="refused the credentials"):
+            connect(APP, "wrong")
+        with pytest.raises(railgun.NotAuthorized, match="permission"):
+            connect(APP)
+        secured.grant(APP, "topic", cell.prefix, "prefixed", ["Read", "Write", "Describe"])
+        secured.grant(READER, "topic", cell.prefix, "prefixed", ["Read", "Describe"])
+        with connect(APP) as rg:
+            stream = rg.create_stream("S", subjects=["s"])
+            assert rg.publish("s", b"x").sequence == 1
+            assert stream.get(1).payload == b"x"
+        with connect(READER) as rg:
+            with pytest.raises(railgun.NotAuthorized, match="permission"):
+                rg.publish("s", b"x")
