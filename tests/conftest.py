@@ -11,6 +11,20 @@ import pytest
 pytest_plugins = ["tests.rules.report"]  # which rules the tests show: `make rules`
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--chaos", choices=["with", "without", "only"], default="with", help="tests under chaos")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what ``--chaos`` does not ask for; a choice of marks (``-m``) remains possible beside it."""
+    if config.option.chaos == "with":
+        return
+    wanted = config.option.chaos == "only"
+    left_out = [item for item in items if (item.get_closest_marker("chaos") is not None) != wanted]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if (item.get_closest_marker("chaos") is not None) == wanted]
+
+
 def pytest_configure() -> None:
     """A run in the background may begin with Ctrl-C ignored, which all commands that it starts would inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -39,3 +53,4 @@ def kafka_bootstrap() -> Iterator[str]:
 
     with EmbeddedBroker() as broker:
         yield broker.bootstrap
+        broker.kill()  # an orderly end would take care of hundreds of logs that nobody reads again

@@ -265,6 +265,7 @@ def test_failures_are_tried_again_and_then_given_up(
         put(rg, stream, 4)
         rg.publish(f"{stream.name}.a", b"no JSON at all")
         worker = stream.consumer("WORK")
+        wait_until(lambda: letters in [info.config.name for info in rg.streams()], "the handler has begun")
         wait_until(lambda: rg.stream(letters).info().state.messages == 3, "three were given up")
         wait_until(lambda: worker.info().num_ack_pending == 0, "nothing is left")
         own.stop()

@@ -1,4 +1,4 @@
-"""Cells on the shared broker: workers as processes, and a prefix of its own for every test."""
+"""Cells on the shared broker: workers as processes, and a prefix of its own for every test or every file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.cell import Cell
+
+
+@pytest.fixture(scope="module")
+def shared_cell(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
+    """One cell with one worker for all tests of a file that leave it as they found it."""
+    with Cell(kafka_bootstrap, tmp_path_factory.mktemp("shared")) as made:
+        made.ready_worker()
+        yield made
 
 
 @pytest.fixture

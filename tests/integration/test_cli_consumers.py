@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from typer.testing import Result
@@ -22,13 +23,14 @@ LETTERS = 300
 
 
 @pytest.fixture
-def run(cell: Cell) -> Run:
-    cell.ready_worker()
-
+def run(shared_cell: Cell) -> Iterator[Run]:
     def on_cell(*arguments: str) -> Result:
-        return invoke(*arguments, *where(cell))
+        return invoke(*arguments, *where(shared_cell))
 
-    return on_cell
+    yield on_cell
+    with shared_cell.connect() as rg:
+        for stream in rg.streams():
+            rg.delete_stream(stream.config.name)
 
 
 def where(cell: Cell) -> list[str]:
@@ -92,13 +94,13 @@ def started(cell: Cell, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_events_and_messages_are_shown_as_they_come_until_ctrl_c(cell: Cell, run: Run) -> None:
+def test_events_and_messages_are_shown_as_they_come_until_ctrl_c(shared_cell: Cell, run: Run) -> None:
     done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
     done(run("consumer", "add", "ORDERS", "D", "--sample", "100"))
     listening = [
-        started(cell, "events", "--json"),
-        started(cell, "sub", "ORDERS.*", "--json"),
-        started(cell, "sub", "my.monitor"),
+        started(shared_cell, "events", "--json"),
+        started(shared_cell, "sub", "ORDERS.*", "--json"),
+        started(shared_cell, "sub", "my.monitor"),
     ]
     try:
         done(run("consumer", "add", "ORDERS", "--target", "my.monitor", "--ack", "none", "--ephemeral"))
@@ -123,10 +125,10 @@ def test_events_and_messages_are_shown_as_they_come_until_ctrl_c(cell: Cell, run
     )
 
 
-def test_a_redrive_that_is_killed_and_run_again_is_exactly_once(cell: Cell, run: Run) -> None:
+def test_a_redrive_that_is_killed_and_run_again_is_exactly_once(shared_cell: Cell, run: Run) -> None:
     done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
     done(run("consumer", "add", "ORDERS", "BILLING", "--dead-letter", "DEAD"))
-    with cell.connect() as rg:
+    with shared_cell.connect() as rg:
         for number in range(LETTERS):
             rg.publish_soon("ORDERS.a", f"order {number}")
         rg.flush()
@@ -137,7 +139,7 @@ def test_a_redrive_that_is_killed_and_run_again_is_exactly_once(cell: Cell, run:
                 left -= 1
         wait_until(lambda: messages(rg, "DEAD") == LETTERS, "all letters are there")
         process = subprocess.Popen(
-            [sys.executable, "-m", "railgun.cli.main", "dlq", "redrive", "DEAD", *where(cell)],
+            [sys.executable, "-m", "railgun.cli.main", "dlq", "redrive", "DEAD", *where(shared_cell)],
             env=checkout.environment(),
             stdout=subprocess.DEVNULL,
         )

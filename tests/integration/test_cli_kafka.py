@@ -26,12 +26,16 @@ pytestmark = [
 Run = Callable[..., Result]
 
 
-@pytest.fixture
-def run(cell: Cell) -> Run:
+def on(cell: Cell) -> Run:
     def on_cell(*arguments: str) -> Result:
         return invoke(*arguments, "--server", cell.bootstrap, "--prefix", cell.prefix, "--timeout", "15")
 
     return on_cell
+
+
+@pytest.fixture
+def run(cell: Cell) -> Run:
+    return on(cell)
 
 
 def findings(result: Result) -> dict[str, list[dict[str, str]]]:
@@ -42,8 +46,8 @@ def findings(result: Result) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-def test_a_stream_from_its_making_to_its_end(cell: Cell, run: Run) -> None:
-    cell.ready_worker()
+def test_a_stream_from_its_making_to_its_end(shared_cell: Cell) -> None:
+    run = on(shared_cell)
     done(run("stream", "add", "ORDERS", "--subjects", "ORDERS.*"))
     for number in range(1, 5):
         done(run("pub", "-H", "Nats-Msg-Id:1", "ORDERS.new", f"hello{number}"))
@@ -60,11 +64,11 @@ def test_a_stream_from_its_making_to_its_end(cell: Cell, run: Run) -> None:
     assert json.loads(done(run("stream", "ls", "--json"))) == []
 
 
-def test_the_tour_on_kafka_shows_the_topic_too(cell: Cell, run: Run) -> None:
-    cell.ready_worker()
+def test_the_tour_on_kafka_shows_the_topic_too(shared_cell: Cell) -> None:
+    run = on(shared_cell)
     shown = done(run("tour"))
     assert "Bytes: 67 B\n" in shown
-    assert f"topic {cell.prefix}.log.ORDERS, read with a plain consumer:" in shown
+    assert f"topic {shared_cell.prefix}.log.ORDERS, read with a plain consumer:" in shown
     assert "header  Railgun-Sequence: 1\n" in shown
     assert "Next Message: Consumer sequence: 5 Stream sequence: 3\n" in shown
     assert "[#3] Received on [ORDERS.processed]: 'order 3'\n" in shown

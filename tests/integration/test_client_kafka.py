@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from railgun.kafka.embedded import EmbeddedBroker, free_port
 from railgun.testing import Clock
 from tests.support.cell import Cell
 from tests.support.checkout import environment
-from tests.support.secured_broker import SecuredBroker, sasl, secured_broker
+from tests.support.secured_broker import sasl
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -52,32 +51,31 @@ def test_without_a_worker_nothing_is_sent_and_a_new_one_serves_again(cell: Cell)
         assert rg.publish("s", b"2").sequence == 2
 
 
-def test_a_worker_that_does_not_answer_leaves_the_outcome_open(cell: Cell) -> None:
-    worker = cell.ready_worker()
-    with cell.connect() as rg:
-        stream = rg.create_stream("S", subjects=["s"])
-        rg.publish("s", b"1")
+def test_a_worker_that_does_not_answer_leaves_the_outcome_open(shared_cell: Cell) -> None:
+    (worker,) = shared_cell.workers
+    with shared_cell.connect() as rg:
+        stream = rg.create_stream("OPEN", subjects=["open"])
+        rg.publish("open", b"1")
         worker.signal(signal.SIGSTOP)
         try:
             with pytest.raises(railgun.RequestTimeout, match="stored and its outcome is unknown"):
-                rg.publish("s", b"2", msg_id="2", timeout=1.0)
+                rg.publish("open", b"2", msg_id="2", timeout=1.0)
         finally:
             worker.signal(signal.SIGCONT)
-        assert rg.publish("s", b"2", msg_id="2") == railgun.PubAck("S", 2, duplicate=True)
+        assert rg.publish("open", b"2", msg_id="2") == railgun.PubAck("OPEN", 2, duplicate=True)
         assert stream.info().state.messages == 2
 
 
-def test_a_program_that_ends_without_closing_loses_nothing(cell: Cell) -> None:
-    cell.ready_worker()
-    with cell.connect() as rg:
-        stream = rg.create_stream("S", subjects=["s"])
+def test_a_program_that_ends_without_closing_loses_nothing(shared_cell: Cell) -> None:
+    with shared_cell.connect() as rg:
+        stream = rg.create_stream("ENDING", subjects=["ending"])
         code = (
             "import railgun, sys\n"
             "rg = railgun.connect(sys.argv[1], prefix=sys.argv[2], timeout=20.0)\n"
-            "futures = [rg.publish_soon('s', b'x') for _ in range(5000)]\n"
+            "futures = [rg.publish_soon('ending', b'x') for _ in range(5000)]\n"
         )
         subprocess.run(
-            [sys.executable, "-c", code, cell.bootstrap, cell.prefix],
+            [sys.executable, "-c", code, shared_cell.bootstrap, shared_cell.prefix],
             env=environment(),
             check=True,
             timeout=60,
@@ -85,12 +83,11 @@ def test_a_program_that_ends_without_closing_loses_nothing(cell: Cell) -> None:
         assert stream.info().state.messages == 5_000
 
 
-def test_messages_are_read_from_the_log_across_gaps(cell: Cell) -> None:
-    cell.ready_worker()
-    with cell.connect() as rg:
-        stream = rg.create_stream("S", subjects=["s.*"], max_msgs_per_subject=2)
+def test_messages_are_read_from_the_log_across_gaps(shared_cell: Cell) -> None:
+    with shared_cell.connect() as rg:
+        stream = rg.create_stream("GAPS", subjects=["gaps.*"], max_msgs_per_subject=2)
         for number in range(30):
-            rg.publish(f"s.{number % 3}", str(number), headers={"N": str(number)})
+            rg.publish(f"gaps.{number % 3}", str(number), headers={"N": str(number)})
         stream.delete_message(29)
         assert [stream.get(sequence).text for sequence in (25, 26, 27, 28, 30)] == [
             "24",
@@ -99,43 +96,12 @@ def test_messages_are_read_from_the_log_across_gaps(cell: Cell) -> None:
             "27",
             "29",
         ]
-        assert stream.get(30).subject == "s.2"
-        assert stream.get_last("s.1").text == "25"
+        assert stream.get(30).subject == "gaps.2"
+        assert stream.get_last("gaps.1").text == "25"
         for sequence in (1, 24, 29, 31):
             with pytest.raises(railgun.MessageNotFound):
                 stream.get(sequence)
         Clock(rg).advance(1)
-
-
-# -- a broker with users and permissions
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[SecuredBroker]:
-    with secured_broker("app", "reader") as broker:
-        yield broker
-
-
-def test_passwords_and_permissions(secured: SecuredBroker, tmp_path: Path) -> None:
-    def connect(user: str, password: str | None = None) -> railgun.Railgun:
-        options = secured.options(user, password)
-        return railgun.connect(secured.address, prefix=cell.prefix, kafka=options, timeout=20.0)
-
-    with Cell(secured.inside, tmp_path) as cell:
-        cell.ready_worker()
-        with pytest.raises(railgun.NotAuthorized, match="refused the credentials"):
-            connect("app", "wrong")
-        with pytest.raises(railgun.NotAuthorized, match="permission"):
-            connect("app")
-        secured.grant("app", "topic", cell.prefix, "prefixed", ["Read", "Write", "Describe"])
-        secured.grant("reader", "topic", cell.prefix, "prefixed", ["Read", "Describe"])
-        with connect("app") as rg:
-            stream = rg.create_stream("S", subjects=["s"])
-            assert rg.publish("s", b"x").sequence == 1
-            assert stream.get(1).payload == b"x"
-        with connect("reader") as rg:
-            with pytest.raises(railgun.NotAuthorized, match="permission"):
-                rg.publish("s", b"x")
 
 
 def test_a_broker_that_goes_away_is_said_and_comes_back(tmp_path: Path) -> None:

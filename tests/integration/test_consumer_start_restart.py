@@ -29,9 +29,9 @@ def restart(worker: WorkerProcess, *, lost_disk: bool) -> None:
 
 @pytest.mark.rule("STA-12", "CON-02")
 @pytest.mark.parametrize("lost_disk", [False, True])
-def test_a_restart_does_not_begin_again(cell: Cell, lost_disk: bool) -> None:
-    worker = cell.ready_worker()
-    with cell.connect() as rg:
+def test_a_restart_does_not_begin_again(shared_cell: Cell, lost_disk: bool) -> None:
+    (worker,) = shared_cell.workers
+    with shared_cell.connect() as rg:
         stream = rg.create_stream("ORDERS", subjects=["ORDERS.*"])
         orders(rg, stream, 5)
         soon = rfc3339(stream.get(5).time_ns + 3600 * SECOND)
@@ -66,3 +66,4 @@ def test_a_restart_does_not_begin_again(cell: Cell, lost_disk: bool) -> None:
         work = take(rg, "ORDERS", "WORK", 20)
         assert sequences(work) == [2, 4, 5, 6, 7, 8, 9]
         assert [delivery(one).deliveries for one in work] == [2, 1, 1, 1, 1, 1, 1]
+        rg.delete_stream("ORDERS")

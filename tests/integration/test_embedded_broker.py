@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -38,6 +40,25 @@ pytestmark = pytest.mark.kafka
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(tmp_path_factory.mktemp("broker") / "data") as broker:
         yield broker
+
+
+class Left(NamedTuple):
+    """What a broker left behind that was stopped."""
+
+    folder: Path
+    address: str
+    cluster: str
+
+    def copy(self, folder: Path) -> Path:
+        """All of it once more, to be used or damaged."""
+        return shutil.copytree(self.folder, folder / "copy")
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    with EmbeddedBroker(tmp_path_factory.mktemp("left")) as first:
+        write_one(first.bootstrap, "kept", b"here")
+        return Left(first.data_dir, first.bootstrap, cluster_id(first.bootstrap))
 
 
 def cluster_id(bootstrap: str) -> str:
@@ -103,13 +124,10 @@ def test_it_listens_on_loopback_only_and_creates_no_topics_by_itself(broker: Emb
     assert "started" in broker.log_file.read_text()
 
 
-def test_a_later_owner_finds_the_data_on_another_port(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path) as first:
-        write_one(first.bootstrap, "kept", b"here")
-        first_address, before = first.bootstrap, cluster_id(first.bootstrap)
-    with EmbeddedBroker(tmp_path, port=free_port()) as second:
-        assert second.bootstrap != first_address
-        assert cluster_id(second.bootstrap) == before
+def test_a_later_owner_finds_the_data_on_another_port(left: Left) -> None:
+    with EmbeddedBroker(left.folder, port=free_port()) as second:
+        assert second.bootstrap != left.address
+        assert cluster_id(second.bootstrap) == left.cluster
         assert read_one(second.bootstrap, "kept") == b"here"
 
 
@@ -172,16 +190,15 @@ def test_a_folder_without_readable_meta_data_is_refused(tmp_path: Path) -> None:
         EmbeddedBroker(tmp_path).start()
 
 
-def test_a_damaged_metadata_log_is_refused(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path):
-        pass
-    for file in (tmp_path / "kafka").rglob("*.checkpoint"):
+def test_a_damaged_metadata_log_is_refused(left: Left, tmp_path: Path) -> None:
+    folder = left.copy(tmp_path)
+    for file in (folder / "kafka").rglob("*.checkpoint"):
         file.write_bytes(os.urandom(300))
-    for file in (tmp_path / "kafka" / "__cluster_metadata-0").glob("*.log"):
+    for file in (folder / "kafka" / "__cluster_metadata-0").glob("*.log"):
         file.write_bytes(os.urandom(300))
     started = time.monotonic()
     with pytest.raises((DataFolderBroken, BrokerCrashed)) as refused:
-        EmbeddedBroker(tmp_path).start()
+        EmbeddedBroker(folder).start()
     assert "\n" not in str(refused.value)
     assert time.monotonic() - started < 60
 
@@ -192,11 +209,9 @@ def test_a_setting_that_kafka_refuses_is_quoted(tmp_path: Path) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_a_crash_after_formatting_quotes_the_log(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path):
-        pass
+def test_a_crash_after_formatting_quotes_the_log(left: Left, tmp_path: Path) -> None:
     with pytest.raises(BrokerCrashed, match=r"socket\.send\.buffer\.bytes"):
-        EmbeddedBroker(tmp_path, properties={"socket.send.buffer.bytes": "many"}).start()
+        EmbeddedBroker(left.copy(tmp_path), properties={"socket.send.buffer.bytes": "many"}).start()
 
 
 def formatted(folder: DataFolder) -> tuple[set[str], dict[str, bytes]]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
+import railgun
 from railgun.errors import NotAuthorized
 from railgun.kafka.settings import KafkaSettings
 from railgun.node.record_reader import RecordReader
+from tests.support.cell import Cell
 from tests.support.commands import done, invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.waiting import wait_until
@@ -21,6 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PREFIX = "shop"
 WORKER, CLIENT, STRANGER, ONLOOKER = "shop-worker", "shop-app", "stranger", "onlooker"
+APP, READER = "app", "reader"
 
 
 def run(secured: SecuredBroker, user: str, *arguments: str, password: str | None = None) -> Result:
@@ -31,7 +35,7 @@ def run(secured: SecuredBroker, user: str, *arguments: str, password: str | None
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[SecuredBroker]:
-    with secured_broker(WORKER, CLIENT, STRANGER, ONLOOKER) as broker:
+    with secured_broker(WORKER, CLIENT, STRANGER, ONLOOKER, APP, READER) as broker:
         yield broker
 
 
@@ -106,3 +110,25 @@ async def test_a_reader_of_commands_without_the_right_ends_and_says_why(
     (error,) = failures
     assert isinstance(error, NotAuthorized)
     assert "refused the permission while reading commands" in str(error)
+
+
+def test_passwords_and_permissions(secured: SecuredBroker, tmp_path: Path) -> None:
+    def connect(user: str, password: str | None = None) -> railgun.Railgun:
+        options = secured.options(user, password)
+        return railgun.connect(secured.address, prefix=cell.prefix, kafka=options, timeout=20.0)
+
+    with Cell(secured.inside, tmp_path) as cell:
+        cell.ready_worker()
+        with pytest.raises(railgun.NotAuthorized, match="refused the credentials"):
+            connect(APP, "wrong")
+        with pytest.raises(railgun.NotAuthorized, match="permission"):
+            connect(APP)
+        secured.grant(APP, "topic", cell.prefix, "prefixed", ["Read", "Write", "Describe"])
+        secured.grant(READER, "topic", cell.prefix, "prefixed", ["Read", "Describe"])
+        with connect(APP) as rg:
+            stream = rg.create_stream("S", subjects=["s"])
+            assert rg.publish("s", b"x").sequence == 1
+            assert stream.get(1).payload == b"x"
+        with connect(READER) as rg:
+            with pytest.raises(railgun.NotAuthorized, match="permission"):
+                rg.publish("s", b"x")

@@ -45,9 +45,8 @@ def stream_on_each(client: RawClient, **config: object) -> list[str]:
 
 
 @pytest.mark.rule("CLU-11", "CLU-12")
-def test_a_publish_is_answered_logged_and_in_the_changelog(cell: Cell) -> None:
-    cell.ready_worker()
-    client = cell.client
+def test_a_publish_is_answered_logged_and_in_the_changelog(shared_cell: Cell) -> None:
+    client = shared_cell.client
     assert client.create_stream("ORDERS")["did_create"] is True
     reply = client.publish("ORDERS", b"a", b"b", b"a again", ids=["1", "2", "1"])
     assert (reply.runs, reply.duplicates, reply.refusals) == ([(0, 2, 1)], [(2, 1)], [])
@@ -123,30 +122,29 @@ def test_two_workers_share_and_take_over_after_kill(cell: Cell) -> None:
 
 
 @pytest.mark.rule("CLU-15")
-def test_a_stale_generation_and_a_fenced_producer_write_nothing(cell: Cell) -> None:
-    worker = cell.ready_worker()
-    client = cell.client
-    client.create_stream("ORDERS")
-    client.publish("ORDERS", b"a")
-    partition = partition_of("ORDERS", PARTITIONS)
+def test_a_stale_generation_and_a_fenced_producer_write_nothing(shared_cell: Cell) -> None:
+    (worker,), client = shared_cell.workers, shared_cell.client
+    client.create_stream("FENCED")
+    client.publish("FENCED", b"a")
+    partition = partition_of("FENCED", PARTITIONS)
     commands = TopicPartition(client.names.commands, partition, 1)
     stale = b"CGMDv2:" + struct.pack("<i", 0) + client.names.group.encode() + b"\0nobody\0\x01"
-    intruder = Producer(client.kafka.transactional_producer("intruder-" + cell.prefix))
+    intruder = Producer(client.kafka.transactional_producer("intruder-" + shared_cell.prefix))
     intruder.init_transactions(10)
     intruder.begin_transaction()
-    intruder.produce(client.names.log("ORDERS"), b"stale", b"ORDERS.new", 0)
+    intruder.produce(client.names.log("FENCED"), b"stale", b"FENCED.new", 0)
     with pytest.raises(KafkaException, match=r"(?i)member|generation"):
         intruder.send_offsets_to_transaction([commands], stale, 10)
     intruder.abort_transaction(10)
     # Somebody initialises the shard's own transactional id, as a late worker would: the real owner takes it back.
     thief = Producer(client.kafka.transactional_producer(client.names.transactional_id(partition)))
     thief.init_transactions(10)
-    assert client.publish("ORDERS", b"b").runs == [(0, 1, 2)]
+    assert client.publish("FENCED", b"b").runs == [(0, 1, 2)]
     thief.begin_transaction()
-    thief.produce(client.names.log("ORDERS"), b"stolen", b"ORDERS.new", 0)
+    thief.produce(client.names.log("FENCED"), b"stolen", b"FENCED.new", 0)
     with pytest.raises(KafkaException):
         thief.commit_transaction(10)
-    assert [record.value() for record in client.records(client.names.log("ORDERS"))] == [b"a", b"b"]
+    assert [record.value() for record in client.records(client.names.log("FENCED"))] == [b"a", b"b"]
     assert worker.alive
 
 
@@ -171,31 +169,31 @@ def test_a_worker_that_slept_is_fenced_and_joins_again(cell: Cell) -> None:
         assert sequences(client, name) == list(range(1, 63))
 
 
-def test_poison_is_kept_in_rejected_and_the_shard_goes_on(cell: Cell) -> None:
-    cell.ready_worker()
-    client = cell.client
-    client.create_stream("ORDERS")
-    partition = partition_of("ORDERS", PARTITIONS)
-    client.send(partition, b"\xff" * 100, b"ORDERS", "pack")
-    client.send(partition, None, b"ORDERS", "pack")
-    client.send(partition, b"", b"ORDERS", "request")
-    client.send(partition, b"{}", b"ORDERS", "nonsense")
-    client.send(partition, b"plain without a subject", b"ORDERS")
-    client.send(partition, b"x" * (8 * 1024 * 1024 - 1000), b"ORDERS", "pack")
-    client.send(partition, b"plain", b"ORDERS", headers=[(PLAIN_SUBJECT, b"ORDERS.plain"), ("Other", None)])
-    assert client.publish("ORDERS", b"after").runs == [(0, 1, 2)]
+def test_poison_is_kept_in_rejected_and_the_shard_goes_on(shared_cell: Cell) -> None:
+    client = shared_cell.client
+    client.create_stream("POISONED")
+    partition = partition_of("POISONED", PARTITIONS)
+    client.send(partition, b"\xff" * 100, b"POISONED", "pack")
+    client.send(partition, None, b"POISONED", "pack")
+    client.send(partition, b"", b"POISONED", "request")
+    client.send(partition, b"{}", b"POISONED", "nonsense")
+    client.send(partition, b"plain without a subject", b"POISONED")
+    client.send(partition, b"x" * (8 * 1024 * 1024 - 1000), b"POISONED", "pack")
+    client.send(
+        partition, b"plain", b"POISONED", headers=[(PLAIN_SUBJECT, b"POISONED.plain"), ("Other", None)]
+    )
+    assert client.publish("POISONED", b"after").runs == [(0, 1, 2)]
     rejected = client.records(client.names.rejected, partition)
     assert len(rejected) == 6
     for record in rejected:
         headers = dict(record.headers() or [])
         assert headers["Railgun-Reason"]
         assert headers["Railgun-Source"].startswith(f"{client.names.commands}/{partition}/".encode())
-    assert [record.value() for record in client.records(client.names.log("ORDERS"))] == [b"plain", b"after"]
+    assert [record.value() for record in client.records(client.names.log("POISONED"))] == [b"plain", b"after"]
 
 
-def test_a_lost_log_topic_quarantines_its_stream_only(cell: Cell) -> None:
-    worker = cell.ready_worker()
-    client = cell.client
+def test_a_lost_log_topic_quarantines_its_stream_only(shared_cell: Cell) -> None:
+    (worker,), client = shared_cell.workers, shared_cell.client
     broken, fine = stream_on(1, "B"), stream_on(1, "F")
     for name in (broken, fine):
         client.create_stream(name)

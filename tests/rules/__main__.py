@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
+from tests import parts
 from tests.rules.book import HERE, REPORT
 from tests.rules.show import main as show
 
@@ -12,11 +12,11 @@ TESTS = HERE.parent
 
 
 def main(arguments: list[str]) -> int:
-    """Run in a process of its own, so that a crash of the tests still leaves the list. Its exit code is the tests'."""
+    """Run in processes of their own, so that a crash of the tests still leaves the list. Its exit code is the tests'."""
     REPORT.unlink(missing_ok=True)
     chosen = arguments or [str(TESTS / room) for room in ("unit", "contract", "integration", "chaos")]
-    ran = subprocess.run([sys.executable, "-m", "pytest", "-q", *chosen], cwd=TESTS.parent, check=False)
-    return show() or ran.returncode
+    code = parts.run(["-q", *chosen])
+    return show() or code
 
 
 if __name__ == "__main__":

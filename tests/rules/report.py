@@ -3,16 +3,22 @@
 A test names its rules with ``@pytest.mark.rule("PUB-08")``, five at most; more, or an id that does not exist, is an error of
 collection. The backend of a test is the parameter ``memory`` or ``kafka`` that it ran with; a test without one counts for
 ``kafka`` if it is marked so, else for neither.
+
+Both travel with the report of the test, so that tests may run in other processes than the one that writes the file.
+With ``--add-rules`` it adds to the file of an earlier run.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from typing import Final
 
 import pytest
 
 from tests.rules.book import BACKENDS, MOST_RULES, NO_BACKEND, REPORT, faults
+
+_PROPERTY: Final = "rules"
 
 
 def rules_of(item: pytest.Item) -> list[str]:
@@ -39,29 +45,39 @@ def backend_of(item: pytest.Item) -> str:
 class RuleReport:
     """Collects outcomes and writes them down."""
 
-    def __init__(self) -> None:
-        self._rules: dict[str, tuple[list[str], str]] = {}  # by node id
+    def __init__(self, *, add: bool) -> None:
         self._outcomes: dict[str, dict[str, dict[str, bool]]] = defaultdict(lambda: defaultdict(dict))
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            ids = rules_of(item)
-            if ids:
-                self._rules[item.nodeid] = (ids, backend_of(item))
+        if add and REPORT.exists():
+            for rule, backends in json.loads(REPORT.read_text(encoding="utf-8")).items():
+                self._outcomes[rule].update(backends)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        known = self._rules.get(report.nodeid)
+        known = dict(report.user_properties).get(_PROPERTY)
         if known is None or report.skipped or (report.passed and report.when != "call"):
             return
         ids, backend = known
         for rule in ids:
-            by_test = self._outcomes[rule][backend]
+            by_test = self._outcomes[rule].setdefault(backend, {})
             by_test[report.nodeid] = by_test.get(report.nodeid, True) and report.passed
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._rules and not session.config.option.collectonly:
+    def pytest_sessionfinish(self) -> None:
+        if self._outcomes:
             REPORT.write_text(json.dumps(self._outcomes, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--add-rules", action="store_true", help="add to the rules that the last run has shown")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(RuleReport(), "railgun-rules")
+    if not hasattr(
+        config, "workerinput"
+    ):  # a process of pytest-xdist sends its reports to the one that started it
+        config.pluginmanager.register(RuleReport(add=config.option.add_rules), "railgun-rules")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        ids = rules_of(item)
+        if ids:
+            item.user_properties.append((_PROPERTY, (ids, backend_of(item))))

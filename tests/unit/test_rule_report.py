@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from tests.rules import report
 from tests.rules.book import exemptions, faults, rule_ids
-from tests.rules.report import backend_of, rules_of
+from tests.rules.report import RuleReport, backend_of, rules_of
 from tests.rules.show import lines, missing
 
 
@@ -77,3 +80,33 @@ def test_a_wrong_mark_is_an_error_of_collection(ids: tuple[str, ...], request: p
 @pytest.mark.parametrize("backend", ["memory", "kafka", "other"])
 def test_the_backend_is_a_parameter_of_the_test(backend: str, request: pytest.FixtureRequest) -> None:
     assert backend_of(request.node) == ("neither" if backend == "other" else backend)
+
+
+def outcome(
+    test: str, backend: str, *, when: Literal["setup", "call"] = "call", passed: bool = True
+) -> pytest.TestReport:
+    """What another process reports of a test that shows PUB-01."""
+    properties = [("rules", [["PUB-01"], backend])]
+    result: Literal["passed", "failed"] = "passed" if passed else "failed"
+    return pytest.TestReport(test, ("", 0, test), {}, result, None, when, user_properties=properties)
+
+
+def test_a_second_run_adds_to_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rules.json"
+    monkeypatch.setattr(report, "REPORT", file)
+    first = RuleReport(add=False)
+    first.pytest_runtest_logreport(outcome("a", "memory", when="setup"))
+    first.pytest_runtest_logreport(outcome("a", "memory"))
+    first.pytest_runtest_logreport(outcome("b", "kafka", when="setup", passed=False))
+    first.pytest_sessionfinish()
+    assert json.loads(file.read_text()) == {"PUB-01": {"memory": {"a": True}, "kafka": {"b": False}}}
+    second = RuleReport(add=True)
+    second.pytest_runtest_logreport(outcome("c", "kafka"))
+    second.pytest_sessionfinish()
+    assert json.loads(file.read_text()) == {
+        "PUB-01": {"memory": {"a": True}, "kafka": {"b": False, "c": True}}
+    }
+    third = RuleReport(add=False)
+    third.pytest_runtest_logreport(outcome("c", "kafka"))
+    third.pytest_sessionfinish()
+    assert json.loads(file.read_text()) == {"PUB-01": {"kafka": {"c": True}}}
