@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import repeat, takewhile
 from typing import NamedTuple
 
-from railgun.model.wire import HeaderList, decode, encode
+from railgun.model.wire import HeaderList, WireError, decode, encode
 
 
 class Lease(NamedTuple):
@@ -77,15 +78,27 @@ class ConsumerCommand(NamedTuple):
     cancelled: list[int] = []  # noqa: RUF012
 
     def encode(self) -> bytes:
-        value = self._asdict() | {"acks": [run._asdict() for run in self.acks]}
-        return encode(
-            "consumer_command", value | {"pull": None if self.pull is None else self.pull._asdict()}
-        )
+        plain = list(takewhile(lambda run: run.kind == "ack", self.acks))
+        value = self._asdict() | {
+            "done": {
+                "sequences": [run.sequence for run in plain],
+                "lengths": [run.length for run in plain],
+                "consumer_sequences": [run.consumer_sequence for run in plain],
+                "deliveries": [run.deliveries for run in plain],
+            },
+            "acks": [run._asdict() for run in self.acks[len(plain) :]],
+            "pull": None if self.pull is None else self.pull._asdict(),
+        }
+        return encode("consumer_command", value)
 
     @classmethod
     def decode(cls, data: bytes) -> ConsumerCommand:
         value = decode("consumer_command", data)
-        acks = [AckRun(**run) for run in value["acks"]]
+        done = value.pop("done")
+        columns = (done["sequences"], done["lengths"], done["consumer_sequences"], done["deliveries"])
+        if len({len(column) for column in columns}) > 1:
+            raise WireError("the columns of acknowledgements differ in length")
+        acks = [*map(AckRun, repeat("ack"), *columns), *(AckRun(**run) for run in value["acks"])]
         pull = None if value["pull"] is None else Pull(**value["pull"])
         return cls(**(value | {"acks": acks, "pull": pull}))
 
