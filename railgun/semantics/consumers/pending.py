@@ -1,6 +1,7 @@
 """What a consumer was given and has not answered for, as runs of consecutive messages.
 
-Kept in blocks of 512 stream sequences, each of which is one record of the table: a drain writes the blocks that it changed.
+Kept in blocks of 2,048 stream sequences, each of which is one record of the table: a drain writes the blocks that it changed.
+Larger ones would cost those who answer out of order, one at a time; smaller ones those whose messages lie far apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from railgun.model import wire
 from railgun.state import keys
 from railgun.state.table import Overlay
 
-_SHIFT = 9
+_SHIFT = 11
 READY = 1  # a ``due`` that is always over: delivered again as soon as somebody asks
 _COLUMNS = (
     "starts",
