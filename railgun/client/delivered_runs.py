@@ -22,6 +22,9 @@ class Record(Protocol):
     def offset(self) -> int | None: ...
 
 
+NO_MESSAGE = (0, 0)  # the identity of other records
+
+
 class Extras(NamedTuple):
     """What is asked of few messages: it stays in the message's record until then."""
 
@@ -77,8 +80,8 @@ def extras_of(record: Record) -> Extras:
 
 
 def identity(record: Record) -> tuple[int, int]:
-    """Incarnation and sequence of a record; (0, 0) for one that is no message."""
+    """Incarnation and sequence of a record; what is no message is below all that are."""
     given = record.headers()
     if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE:
-        return 0, 0
+        return NO_MESSAGE
     return int(given[-1][1] or 0), int(given[-3][1] or 0)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from railgun.client.delivered_runs import Extras, Record, extras_of, identity
+from railgun.client.delivered_runs import NO_MESSAGE, Extras, Record, extras_of, identity
 from railgun.client.feeds import Parcel, content
 from railgun.errors import RailgunError
 
@@ -84,7 +84,7 @@ class Cursor:
 
     def _read_run(self, records: Sequence[Record], at: int) -> int:
         """The same for the run that the cursor is in, from this index on."""
-        run = self._at
+        run, at = self._at, first_from(records, at, (self.incarnation, self.wanted))
         while at < len(records) and self._at == run:
             size = self._consecutive(records, at)
             read = self._take(records[at : at + size]) if size else 0
@@ -169,6 +169,25 @@ class Cursor:
         if self._passed:
             found, self._found, passed, self._passed = self._found, [], self._passed, 0
             self.parcel.add(found, passed)
+
+
+def first_from(records: Sequence[Record], at: int, wanted: tuple[int, int]) -> int:
+    """The first index from ``at`` on before which every message is below the wanted one; messages rise in a log.
+
+    Several readers of one log pass over each other's records: few of them are looked at.
+    """
+    end = len(records)
+    while at < end:
+        middle = probe = (at + end) // 2
+        found = identity(records[probe])
+        while found == NO_MESSAGE and probe + 1 < end:
+            probe += 1
+            found = identity(records[probe])
+        if found == NO_MESSAGE or found >= wanted:
+            end = middle
+        else:
+            at = probe + 1
+    return at
 
 
 def _subject(key: bytes) -> str:

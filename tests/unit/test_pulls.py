@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 
 def taken(count: int, stopped: str, size: int = 0) -> Taken:
-    return Taken([Run(1, count, 1, 1)] if count else [], count, size, stopped)  # type: ignore[arg-type]
+    return Taken([Run(1, count, 1, 1)] if count else [], count, size, stopped, [])  # type: ignore[arg-type]
 
 
 def after(pull: Pull, what: Taken, delivered: int = 0) -> tuple[bool, Status | None]:
