@@ -51,6 +51,7 @@ class AckBox:
         "hub",
         "partition",
         "queued",
+        "sending",
         "stream",
     )
 
@@ -62,6 +63,7 @@ class AckBox:
         self.partition = address.partition
         self.entries: list[Delivery | AckRun] = []
         self.queued = False  # somebody will empty it soon
+        self.sending = threading.RLock()  # held from taking to sending: what was said first is sent first
         self._lock = threading.Lock()
 
     def add(self, *runs: AckRun) -> None:

@@ -135,9 +135,10 @@ class Consuming:
 
     def flush(self, box: AckBox) -> None:
         """Send what the box holds."""
-        runs = box.take()
-        for start in range(0, len(runs), _RUNS):
-            self.tell_later(box.address, runs[start : start + _RUNS])
+        with box.sending:
+            runs = box.take()
+            for start in range(0, len(runs), _RUNS):
+                self.tell_later(box.address, runs[start : start + _RUNS])
 
     # -- holding, being present
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from railgun.client.acks import BACK, AckBox, Address, return_runs, runs_of
@@ -172,29 +173,36 @@ def fetch(
         raise ConfigError("a fetch asks for at least one message")
     address = yield from prepared(hub, stream, consumer)
     box = hub.latest_box(stream, consumer)
-    acks = box.take() if box is not None and box.entries else []
-    if acks:
-        assert box is not None
+    if box is not None and box.entries:
         address = box.address
-    return (yield from _pulled(hub, address, acks, make, batch, wait))
+    return (yield from _pulled(hub, address, box, [], make, batch, wait))
 
 
 def ack_and_fetch(box: AckBox, run: AckRun, make: type[Delivery], wait: float) -> Steps[list[Any]]:
     """Acknowledge one message, and get the next, in one command (ACK-09)."""
     yield from prepared(box.hub, box.stream, box.consumer)
-    acks = [*box.take(), run]
-    return (yield from _pulled(box.hub, box.address, acks, make, 1, wait))
+    return (yield from _pulled(box.hub, box.address, box, [run], make, 1, wait))
 
 
 def _pulled(
-    hub: Consuming, address: Address, acks: list[AckRun], make: type[Delivery], batch: int, wait: float
+    hub: Consuming,
+    address: Address,
+    box: AckBox | None,
+    acks: list[AckRun],
+    make: type[Delivery],
+    batch: int,
+    wait: float,
 ) -> Steps[list[Any]]:
+    """A pull, with what the box holds and ``acks`` in the same command."""
     patience = max(wait, 0.0) + hub.connection.timeout
     number = hub.connection.packer.take_number()
     pull = Pull(number, batch, 0, round(max(wait, _SHORTEST) * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)
     try:
-        hub.book.open(waiting.ticket, acks, waiting.sent)
+        with nullcontext() if box is None else box.sending:
+            if box is not None and address == box.address:
+                acks = [*box.take(), *acks]
+            hub.book.open(waiting.ticket, acks, waiting.sent)
         if not waiting.done and not (yield Until(waiting, patience)):
             waiting.failed(waiting.overdue(patience))
         found = waiting.messages()

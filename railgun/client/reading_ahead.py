@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from railgun.client.acks import Address
@@ -73,12 +74,12 @@ class PullIntake(Intake):
         if ticket is None:
             return
         box = self.hub.latest_box(self._address.stream, self._address.consumer)
-        acks = box.take() if box is not None and box.entries else []
-        if acks:
-            assert box is not None
-            ticket.address = box.address
         try:
-            self.hub.book.open(ticket, acks, self._sent)
+            with nullcontext() if box is None else box.sending:
+                acks = [] if box is None else box.take()
+                if box is not None and acks:
+                    ticket.address = box.address
+                self.hub.book.open(ticket, acks, self._sent)
         except RailgunError as error:
             self._sent(error)
 
