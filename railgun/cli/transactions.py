@@ -67,6 +67,14 @@ def hung_transactions(
             f"kafka-transactions.sh --bootstrap-server {settings.bootstrap} abort --topic {topic} "
             f"--partition {partition} --start-offset {start}",
         )
+    unasked = [place for place in places if (place.topic, place.partition) not in stable.keys() & ends.keys()]
+    if unasked:
+        listed = ", ".join(f"{place.topic}/{place.partition}" for place in unasked[:5])
+        yield note(
+            "transactions",
+            f"{len(unasked)} of {len(places)} partitions do not tell where they end: {listed}",
+            "look at the brokers that lead them, then run railgun doctor again",
+        )
     unknown = [place for place, age in ages.items() if age is None]
     if unknown:
         listed = ", ".join(f"{topic}/{partition}" for topic, partition in unknown[:5])
@@ -75,7 +83,7 @@ def hung_transactions(
             f"open ones at {listed} could not be dated",
             "run railgun doctor again in a minute",
         )
-    if not hung and not unknown:
+    if not hung and not unknown and not unasked:
         yield ok("transactions", f"none hangs ({len(held)} at work in {len(stable)} partitions)")
 
 

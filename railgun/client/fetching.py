@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from railgun.client.acks import BACK, AckBox, Address, return_runs, runs_of
@@ -172,23 +172,20 @@ def fetch(
     if batch < 1:
         raise ConfigError("a fetch asks for at least one message")
     address = yield from prepared(hub, stream, consumer)
-    box = hub.latest_box(stream, consumer)
-    if box is not None and box.entries:
-        address = box.address
-    return (yield from _pulled(hub, address, box, [], make, batch, wait))
+    return (yield from _pulled(hub, address, hub.latest_box(stream, consumer), (), make, batch, wait))
 
 
 def ack_and_fetch(box: AckBox, run: AckRun, make: type[Delivery], wait: float) -> Steps[list[Any]]:
     """Acknowledge one message, and get the next, in one command (ACK-09)."""
     yield from prepared(box.hub, box.stream, box.consumer)
-    return (yield from _pulled(box.hub, box.address, box, [run], make, 1, wait))
+    return (yield from _pulled(box.hub, box.address, box, (run,), make, 1, wait))
 
 
 def _pulled(
     hub: Consuming,
     address: Address,
     box: AckBox | None,
-    acks: list[AckRun],
+    acks: Sequence[AckRun],
     make: type[Delivery],
     batch: int,
     wait: float,
@@ -199,10 +196,7 @@ def _pulled(
     pull = Pull(number, batch, 0, round(max(wait, _SHORTEST) * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)
     try:
-        with nullcontext() if box is None else box.sending:
-            if box is not None and address == box.address:
-                acks = [*box.take(), *acks]
-            hub.book.open(waiting.ticket, acks, waiting.sent)
+        hub.book.open(waiting.ticket, box, waiting.sent, acks)
         if not waiting.done and not (yield Until(waiting, patience)):
             waiting.failed(waiting.overdue(patience))
         found = waiting.messages()

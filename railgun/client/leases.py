@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from railgun.client.acks import BACK, Address, lease_runs, return_runs
+from railgun.client.acks import BACK, AckBox, Address, lease_runs, return_runs
 from railgun.client.feeds import Parcel, ParcelOwner, carried, unpack
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
@@ -70,11 +71,20 @@ class LeaseBook:
 
     # -- pulls
 
-    def open(self, ticket: Ticket, acks: Sequence[AckRun], delivered: Delivered | None = None) -> None:
-        """Send a pull, with acknowledgements that count before it. Raises what keeps it from being sent."""
+    def open(
+        self, ticket: Ticket, box: AckBox | None, delivered: Delivered, acks: Sequence[AckRun] = ()
+    ) -> None:
+        """Send a pull, and before it in the same command what the box holds, and ``acks``.
+
+        Raises what keeps it from being sent.
+        """
         self.add(ticket)
         try:
-            self._hub.tell(ticket.address, acks, ticket.pull, delivered=delivered)
+            with nullcontext() if box is None else box.sending:
+                held = [] if box is None else box.take()
+                if box is not None and held:
+                    ticket.address = box.address
+                self._hub.tell(ticket.address, [*held, *acks], ticket.pull, delivered=delivered)
         except BaseException:
             self.forget(ticket)
             raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from railgun.client.acks import Address
@@ -75,11 +74,7 @@ class PullIntake(Intake):
             return
         box = self.hub.latest_box(self._address.stream, self._address.consumer)
         try:
-            with nullcontext() if box is None else box.sending:
-                acks = [] if box is None else box.take()
-                if box is not None and acks:
-                    ticket.address = box.address
-                self.hub.book.open(ticket, acks, self._sent)
+            self.hub.book.open(ticket, box, self._sent)
         except RailgunError as error:
             self._sent(error)
 

@@ -181,6 +181,27 @@ def test_the_next_pull_carries_the_acks_that_wait(shard: PlayedShard, rg: Railgu
     assert with_pull[0].number == 0  # whichever lives: nothing was said about one yet
 
 
+def test_a_pull_does_not_overtake_what_another_thread_is_sending(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message,) = fetched(shard, rg, 1)
+    under_way, go_on, send = threading.Event(), threading.Event(), shard.send
+
+    def slowly(partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+        if kind == CONSUME and not under_way.is_set():
+            under_way.set()
+            assert go_on.wait(5)
+        send(partition, key, kind, value, delivered)
+
+    monkeypatch.setattr(shard, "send", slowly)
+    message.nak()
+    assert under_way.wait(5)  # taken out of the box, and not sent yet
+    threading.Timer(0.2, go_on.set).start()
+    fetched(shard, rg, 1)
+    assert [run.kind for run in shard.acks] == ["nak"]
+    assert [bool(command.acks) for command in shard.commands] == [False, True, False]
+
+
 def test_acks_that_the_broker_did_not_take_are_sent_again(
     shard: PlayedShard, rg: Railgun, caplog: pytest.LogCaptureFixture
 ) -> None:
