@@ -145,10 +145,15 @@ class MessageIndex:
 
     def sizes(self, start: int, end: int) -> Sequence[int]:
         """The sizes of the messages [start, end), which all lie in blocks."""
-        block = self._block_of(start)
-        assert block is not None, f"no message {start}"
-        found = block.sizes[start - block.base : end - block.base]
-        return found if block.end >= end else [*found, *self.sizes(block.end, end)]
+        found: list[int] = []
+        while True:
+            block = self._block_of(start)
+            assert block is not None, f"no message {start}"
+            sizes = block.sizes[start - block.base : end - block.base]
+            if block.end >= end:
+                return [*found, *sizes] if found else sizes
+            found += sizes
+            start = block.end
 
     # -- changing
 

@@ -140,10 +140,12 @@ class SubjectIndex:
     def discard_run(self, subject: str, count: int, newest: int, before: Callable[[str, int], int]) -> None:
         """So many messages are gone, up to ``newest``; as :meth:`discard`, where sequences are not kept."""
         assert self._sequences is None, "sequences per subject are kept"
+        if self._total is not None and subject not in self._packed:
+            self._recall(subject)
         packed = self._packed[subject]
         left = (packed & _COUNT_MASK) - count
         if left == 0:
-            del self._packed[subject]
+            self._drop(subject)
             return
         last = packed >> _COUNT_BITS
         self._packed[subject] = (before(subject, newest) if last == newest else last) << _COUNT_BITS | left

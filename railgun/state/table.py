@@ -7,6 +7,7 @@ shows a state that was committed. Rules read and write an :class:`Overlay`: comm
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Protocol
 
@@ -134,7 +135,7 @@ class Overlay:
         limit = key
         while True:
             stored = self._table.floor(prefix, limit)
-            for found in self._changes.irange(prefix, key, reverse=True):
+            for found in self._changes.irange(prefix, limit, reverse=True):
                 if stored is not None and found < stored[0]:
                     break
                 value = self._changes[found]
@@ -146,7 +147,7 @@ class Overlay:
 
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """As :meth:`Table.scan`, with the changes in; the overlay must not change while it runs."""
-        pending = (key for key in self._changes.irange(start or prefix) if key.startswith(prefix))
+        pending = takewhile(lambda key: key.startswith(prefix), self._changes.irange(start or prefix))
         ahead = next(pending, None)
         for key, value in self._table.scan(prefix, start):
             while ahead is not None and ahead < key:

@@ -22,6 +22,7 @@ steps = st.one_of(
     st.tuples(st.just("add"), subjects),
     st.tuples(st.just("run"), st.lists(subjects, max_size=6)),
     st.tuples(st.just("discard"), st.integers(0, 100)),
+    st.tuples(st.just("discard_run"), subjects, st.integers(1, 4)),
     st.tuples(st.just("clear")),
     st.tuples(st.just("settle")),
     st.tuples(st.just("settle")),
@@ -55,6 +56,13 @@ def test_the_index_equals_lists_of_sequences(
         elif name == "discard" and kept:
             sequence = sorted(kept)[arguments[0] % len(kept)]
             index.discard(kept.pop(sequence), sequence, newest_below)
+        elif name == "discard_run" and not ordered:
+            subject, count = arguments
+            gone = [one for one, of in kept.items() if of == subject][-count:]
+            for one in gone:
+                del kept[one]
+            if gone:
+                index.discard_run(subject, len(gone), gone[-1], newest_below)
         elif name == "clear":
             index.clear()
             kept.clear()
