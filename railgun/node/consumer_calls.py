@@ -22,7 +22,7 @@ from railgun.node.pushing import Pushing
 from railgun.node.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.node.work import Work
 from railgun.semantics.consumers import pulls
-from railgun.semantics.consumers.rules import check_consumer_update, normalise_consumer
+from railgun.semantics.consumers.rules import check_consumer_update, kept_by_update, normalise_consumer
 from railgun.semantics.consumers.state import ConsumerState
 from railgun.semantics.stream import StreamState
 
@@ -96,6 +96,8 @@ class ConsumerCalls:
             config = config.model_copy(update={"name": _generated(stream, request, time)})  # CON-08
         assert config.name is not None
         existing = stream.consumers.get(config.name)
+        if existing is not None and action != "create":
+            config = kept_by_update(existing.config, config)
         others = [one.config for one in stream.consumers if one is not existing]
         if existing is None and action == "update":
             return refusals.CONSUMER_DOES_NOT_EXIST  # CON-10

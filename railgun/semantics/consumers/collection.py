@@ -84,18 +84,26 @@ class Consumers:
         begins = start.start_of(self._stream, config)
         consumer = ConsumerState(self._stream, self._made, config, now, begins)
         self._keep(consumer)
-        if config.deliver_policy == "last_per_subject":
-            for sequence in start.last_of_each_subject(self._stream, consumer.terms.filter):
-                consumer.owed.park(sequence, sequence + 1)
+        self._owe_last_of_each(consumer)
         self._interest.clear()
         self.touch(consumer)
         self.events.append(Event("created", consumer.name))
         return consumer
 
+    def _owe_last_of_each(self, consumer: ConsumerState) -> None:
+        """The newest of each subject come before what is new to it, if its policy says so (STA-06)."""
+        if consumer.config.deliver_policy == "last_per_subject":
+            for sequence in start.last_of_each_subject(self._stream, consumer.terms.filter):
+                if sequence < consumer.ahead.next:
+                    consumer.owed.park(sequence, sequence + 1)
+
     def update(self, consumer: ConsumerState, config: ConsumerConfig, now: int) -> None:
         """Take over a checked configuration."""
         before = consumer.terms.filter
         consumer.reconfigure(config)
+        if consumer.terms.filter != before and not consumer.delivered.consumer:
+            consumer.start_over()  # CON-14: what it passed by in vain may be wanted now
+            self._owe_last_of_each(consumer)
         consumer.expire(now)
         self._interest.clear()
         if self._stream.config.retention == "interest" and consumer.terms.filter != before:

@@ -38,6 +38,13 @@ def normalise_consumer(
     return stored
 
 
+def kept_by_update(old: ConsumerConfig, new: ConsumerConfig) -> ConsumerConfig:
+    """The update with what it leaves out and must not change: without a durable name, a durable stays one (CON-12)."""
+    if new.durable_name or not old.durable_name:
+        return new
+    return new.model_copy(update={"durable_name": old.durable_name})
+
+
 def check_consumer_update(
     old: ConsumerConfig,
     new: ConsumerConfig,

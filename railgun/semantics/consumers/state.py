@@ -90,6 +90,12 @@ class ConsumerState:
         self.spend(self.redelivery.take_spent())
         self.touch()
 
+    def start_over(self) -> None:
+        """Begin again where it began, and owe nothing: only for a consumer that has delivered nothing (CON-14)."""
+        self.pending.remove(0, self.stream.last_seq + 1)
+        self._configure(self.config, self._floor.stream + 1)
+        self.touch()
+
     # -- reading
 
     @property
