@@ -81,6 +81,11 @@ class OwnedStreams:
         return self._states.get(name)
 
     @property
+    def stored_bytes(self) -> int:
+        """What all streams hold together, without those that are being removed."""
+        return self._memory.stored_bytes.total
+
+    @property
     def sweeping(self) -> bool:
         """There are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
         return bool(self._doomed or self._memory.untidy)

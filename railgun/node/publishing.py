@@ -83,7 +83,7 @@ class Publishing:
         """Bytes that the platform has left for this shard (PUB-19)."""
         if not self._limits.max_store_bytes:
             return _UNLIMITED
-        return self._limits.max_store_bytes - sum(state.bytes for state in self._streams)
+        return self._limits.max_store_bytes - self._streams.stored_bytes
 
 
 def _note_last(state: StreamState, subjects: list[str], work: Work) -> None:

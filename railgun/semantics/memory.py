@@ -31,16 +31,35 @@ class Budget:
         self._total -= self._held.pop(incarnation, 0)
 
 
+class Totals:
+    """A number of each stream of a shard, and their sum at hand."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._noted: dict[int, int] = {}  # by incarnation
+
+    def note(self, incarnation: int, value: int) -> None:
+        """The stream's number is this now."""
+        self.total += value - self._noted.get(incarnation, 0)
+        self._noted[incarnation] = value
+
+    def forget(self, incarnation: int) -> None:
+        """The stream is gone."""
+        self.total -= self._noted.pop(incarnation, 0)
+
+
 class ShardMemory:
-    """The budgets of one shard, and which of its streams have something to tidy up."""
+    """What the streams of one shard share: budgets, the bytes of all, and which of them have something to tidy up."""
 
     def __init__(self) -> None:
         self.ids = Budget(IDS, LEFT_TO_EACH)
         self.subjects = Budget(SUBJECTS, LEFT_TO_EACH)
+        self.stored_bytes = Totals()
         self.untidy: set[int] = set()  # incarnations whose table holds bodies that nobody needs
 
     def forget(self, incarnation: int) -> None:
         """The stream is gone."""
         self.ids.forget(incarnation)
         self.subjects.forget(incarnation)
+        self.stored_bytes.forget(incarnation)
         self.untidy.discard(incarnation)

@@ -156,9 +156,13 @@ class StoredMessages:
         if not self.messages:
             self.first_seq = first
         self.messages += count
-        self.bytes += size
+        self._set_bytes(self.bytes + size)
         self.last_seq = first + count - 1
         self.last_time = time
+
+    def _set_bytes(self, size: int) -> None:
+        self.bytes = size
+        self._memory.stored_bytes.note(self.incarnation, size)
 
     def skip(self, time: int) -> int:
         """A message that nobody wants: it gets a sequence and is not stored (RET-12)."""
@@ -175,7 +179,7 @@ class StoredMessages:
         entry = self.index.remove(sequence)
         if entry is not None:
             self.messages -= 1
-            self.bytes -= entry.size
+            self._set_bytes(self.bytes - entry.size)
             self._by_subject.discard(entry.subject, sequence, self._newest_before)
             if sequence == self.first_seq:
                 self.first_seq = self._first_from(sequence + 1)
@@ -187,7 +191,7 @@ class StoredMessages:
             self._flush_index()
         counts: dict[str, int] = {}
         for removed in self.index.remove_run(max(start, self.first_seq), end):
-            self.bytes -= removed.size
+            self._set_bytes(self.bytes - removed.size)
             for subject, (count, newest) in removed.subjects.items():
                 self.messages -= count
                 counts[subject] = counts.get(subject, 0) + count
@@ -200,7 +204,8 @@ class StoredMessages:
         """Every message goes, and the next one gets that sequence."""
         self.index.hide_below(next_sequence)
         self._by_subject.clear()
-        self.messages = self.bytes = 0
+        self.messages = 0
+        self._set_bytes(0)
         self.first_seq, self.last_seq = next_sequence, next_sequence - 1
 
     def _first_from(self, sequence: int) -> int:

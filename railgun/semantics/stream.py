@@ -88,6 +88,8 @@ class StreamState(StoredMessages):
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in _RECORDED:
             setattr(state, field, record[field])
+        if not state.deleting:
+            state._set_bytes(state.bytes)
         state.open_index()
         state.window.load()
         state._derive()

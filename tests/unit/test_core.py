@@ -135,6 +135,8 @@ def check_readable(shards: Shards) -> None:
     for stream, seen in shards.snapshot().items():
         if stream != "names":
             assert None not in seen["payloads"].values(), f"a message of {stream} is not where its owner says"
+    for core in shards.cores:
+        assert core._streams.stored_bytes == sum(state.bytes for state in core._streams)
 
 
 # ------------------------------------------------------------ aborted, restarted, cut elsewhere
@@ -659,3 +661,18 @@ def test_the_platform_takes_no_more_than_it_has() -> None:
     shards.settle()
     told = [shards.outcomes[first + at] for at in range(5)]
     assert told == [1, 2, refusals.OUT_OF_STORAGE, refusals.TOO_MANY_REQUESTS, refusals.TOO_MANY_REQUESTS]
+
+
+@pytest.mark.rule("PUB-19")
+def test_the_room_that_is_left_is_known_without_asking_every_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = Shards(partitions=1, limits=ClusterLimits(max_store_bytes=100))
+    for name in "AB":
+        shards.request(f"STREAM.CREATE.{name}", config(name))
+    shards.settle()
+    asked: list[str] = []
+    monkeypatch.setattr(ownership.OwnedStreams, "__iter__", lambda _: asked.append("all") or iter(()))
+    first = shards.publish("A", ["A.x"] * 2)
+    second = shards.publish("B", ["B.x"])
+    shards.step(0)
+    assert [shards.outcomes[one] for one in (first, first + 1, second)] == [1, 2, refusals.OUT_OF_STORAGE]
+    assert asked == []
