@@ -59,7 +59,7 @@ def start(text: str) -> Start:
         if re.match(r"\d{4}-\d\d-\d\d", text):
             return Start("by_start_time", time=parse_rfc3339(text))
         ago = units.duration(text)
-        if ago <= timedelta(0):
+        if not timedelta(0) < ago <= _LONGEST_AGO:
             raise ValueError
         return Start("by_start_time", ago=ago)
     except ValueError:
@@ -79,6 +79,7 @@ def _sample(text: str) -> str:
     return text.strip()
 
 
+_LONGEST_AGO: Final = timedelta(days=100 * 365)  # before there was a message; further back there are no dates
 START: Final = parser(start)
 
 

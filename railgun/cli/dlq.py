@@ -61,7 +61,7 @@ def ls(
     choice = Choice(origin=origin, consumer=consumer, subject=subject)
     with cluster.connect() as rg:
         letters = DeadLetters(rg, stream)
-        found = list(islice(letters.find(choice), limit or None))
+        found = list(islice(letters.find(choice), min(limit, sys.maxsize) or None))
     if cluster.as_json:
         print_json([letter.as_object() for letter in found])
         return

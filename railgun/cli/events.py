@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,6 +13,10 @@ from railgun.cli.completion import known_streams
 from railgun.cli.options import Cluster, command
 from railgun.cli.report import show_time
 from railgun.cli.units import show_duration
+from railgun.errors import ConfigError
+
+#: The kinds of events that are told: the last parts of their types.
+KINDS: Final = ("max_deliver", "terminated", "nak", "consumer_ack", "stream_action", "consumer_action")
 
 
 @command
@@ -24,11 +28,14 @@ def events(
     consumer: Annotated[str | None, typer.Option(help="Only events of this consumer.")] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="Only max_deliver, terminated, nak, consumer_ack …; repeatable."),
+        typer.Option(metavar="KIND", help=f"Only events of this kind: {', '.join(KINDS)}; repeatable."),
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
 ) -> None:
     """Show events until Ctrl-C: advisories, and the acknowledgements that consumers sample. With --json a line each."""
+    unknown = next((one for one in kind or () if one not in KINDS), None)
+    if unknown is not None:
+        raise ConfigError(f"--kind {unknown!r} is not a kind of event: use {', '.join(KINDS)}")
     shown = 0
     with cluster.connect() as rg, rg.advisories() as found:
         typer.echo("Listening for events", err=True)

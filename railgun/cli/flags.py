@@ -96,7 +96,7 @@ def read_config(file: Path, model: type[ConfigModel], what: str) -> dict[str, An
     """The fields of a configuration file, with durations as they are on the command line's side. Raises ConfigError."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"the file {file} cannot be read as JSON: {error}") from error
     if isinstance(found, dict) and isinstance(found.get("config"), dict):
         found = found["config"]  # what `info --json` prints

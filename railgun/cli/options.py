@@ -153,12 +153,14 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
+        texts = dict(given)
         whole = {
             name: group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
             for name, group in groups.items()
         }
         as_json = any(getattr(one, "as_json", False) for one in whole.values()) or bool(given.get("as_json"))
         try:
+            _check_text(texts)
             function(**given, **whole)
         except RailgunError as error:
             raise typer.Exit(told(error, as_json=as_json)) from None
@@ -168,6 +170,22 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in plain}
     return run
+
+
+def _check_text(given: Mapping[str, Any]) -> None:
+    """Raises ConfigError for an argument that is not UTF-8: Python keeps such bytes in a form that nothing can send."""
+    for name, value in given.items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and not _is_unicode(text):
+                raise ConfigError(f"{name.replace('_', '-')} {text!r} is not valid UTF-8 text")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _options_of(group: type[Any]) -> list[inspect.Parameter]:

@@ -18,7 +18,7 @@ from railgun.errors import ConfigError, EmbeddedBrokerError
 from railgun.kafka.embedded import EmbeddedBroker
 from railgun.kafka.embedded.jars import jars_cached
 from railgun.kafka.embedded.pinned import KAFKA_VERSION
-from railgun.kafka.embedded.ports import is_free
+from railgun.kafka.embedded.ports import LAST_PORT, is_free
 
 USUAL_PORT: Final = 9092
 PREFIX: Final = "railgun"
@@ -34,7 +34,11 @@ class Stopped(BaseException):
 def up(
     port: Annotated[
         int | None,
-        typer.Option(help=f"Port of the broker; 0 for a free one. By default {USUAL_PORT} if it is free."),
+        typer.Option(
+            min=0,
+            max=LAST_PORT,
+            help=f"Port of the broker; 0 for a free one. By default {USUAL_PORT} if it is free.",
+        ),
     ] = None,
     data_dir: Annotated[
         Path, typer.Option(help="Folder of the broker's data, the workers' state and logs.")

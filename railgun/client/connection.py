@@ -24,6 +24,7 @@ from railgun.client.packing import Packer
 from railgun.client.packs import Lane
 from railgun.client.registry import RegistryView
 from railgun.client.requests import Requests
+from railgun.client.steps import LONGEST_WAIT
 from railgun.client.transport import Topology, Transport
 from railgun.client.watch import START_A_WORKER, Watch
 from railgun.errors import (
@@ -57,8 +58,10 @@ class Connection:
         label: str,
         feed: Callable[[Connection], Feed] | None = None,
     ) -> None:
-        if timeout <= 0 or max_in_flight < 1:
-            raise ConfigError("timeout and max_in_flight must be greater than zero")
+        if not 0 < timeout <= LONGEST_WAIT or max_in_flight < 1:
+            raise ConfigError(
+                f"timeout and max_in_flight must be greater than zero, and timeout at most {LONGEST_WAIT:g} s"
+            )
         self.client = uuid.uuid4().hex[:16]
         self.timeout = timeout
         self.label = label  # what the user connected to, for messages

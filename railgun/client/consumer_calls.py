@@ -2,33 +2,61 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from railgun.client import consumer_operations as operations
 from railgun.client import session
 from railgun.client.connection import Connection
-from railgun.client.operations import create_stream
+from railgun.client.operations import create_stream, delete_stream, stream_info
 from railgun.client.steps import Steps
-from railgun.errors import InvalidConsumerConfig, InvalidStreamConfig, StreamNameTaken
+from railgun.errors import ApiError, InvalidConsumerConfig, InvalidStreamConfig, RailgunError, StreamNameTaken
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumers import ConsumerInfo
+from railgun.model.messages import StreamInfo
+
+logger = logging.getLogger(__name__)
 
 
 def create(connection: Connection, stream: str, config: ConsumerConfig, action: str) -> Steps[ConsumerInfo]:
-    """Make or change a consumer; the stream for its dead letters is made if there is none of that name."""
-    dead = config.dead_letter
-    if dead and connection.registry_view.stream(dead) is None:
-        try:
-            call = create_stream(operations.dead_letter_stream(dead))
-            yield from session.call(connection, call, connection.timeout)
-        except StreamNameTaken:
-            pass  # it is there, with a configuration of its own
-        except InvalidStreamConfig as error:  # no stream can have that name
-            raise InvalidConsumerConfig(
-                error.code, error.err_code, error.description, stream=stream
-            ) from error
-    call_create = operations.create_consumer(stream, config, action)
-    return (yield from session.call(connection, call_create, connection.timeout))
+    """Make or change a consumer; the stream for its dead letters is made if there is none of that name.
+
+    The stream comes first, so that no dead letter is without a place; it goes again if the consumer is refused.
+    """
+    asked = operations.create_consumer(stream, config, action)
+    dead = config.dead_letter or ""
+    made = bool(dead) and (yield from _make_dead_letter_stream(connection, stream, dead))
+    try:
+        return (yield from session.call(connection, asked, connection.timeout))
+    except ApiError:  # a refusal; after any other error the consumer may exist
+        if made:
+            yield from _remove_if_empty(connection, dead)
+        raise
+
+
+def _make_dead_letter_stream(connection: Connection, stream: str, dead: str) -> Steps[bool]:
+    """Make the stream unless one of that name exists; whether this very call made it."""
+    if connection.registry_view.stream(dead) is not None:
+        return False
+    try:
+        call = create_stream(operations.dead_letter_stream(dead))
+        info: StreamInfo = yield from session.call(connection, call, connection.timeout)
+    except StreamNameTaken:
+        return False  # it exists, with a configuration of its own
+    except InvalidStreamConfig as error:  # no stream can have that name
+        raise InvalidConsumerConfig(error.code, error.err_code, error.description, stream=stream) from error
+    return bool(info.raw.get("did_create"))
+
+
+def _remove_if_empty(connection: Connection, dead: str) -> Steps[None]:
+    """Undo :func:`_make_dead_letter_stream`, unless somebody uses the stream by now. What fails is logged: the caller has an
+    error to raise."""
+    try:
+        info: StreamInfo = yield from session.call(connection, stream_info(dead), connection.timeout)
+        if not info.state.last_seq and not info.state.consumer_count:
+            yield from session.call(connection, delete_stream(dead), connection.timeout)
+    except RailgunError as error:
+        logger.warning("the dead-letter stream %s stays, although its consumer was refused: %s", dead, error)
 
 
 def update(

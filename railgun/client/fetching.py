@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from railgun.client.acks import BACK, AckBox, Address, return_runs, runs_of
 from railgun.client.futures import Settlement, Wakeups
 from railgun.client.leases import CONSUMER_DELETED, Ticket
-from railgun.client.steps import Blocking, Steps, Until
+from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
 from railgun.errors import (
     ApiError,
     ConfigError,
@@ -191,7 +191,8 @@ def _pulled(
     wait: float,
 ) -> Steps[list[Any]]:
     """A pull, with what the box holds and ``acks`` in the same command."""
-    patience = max(wait, 0.0) + hub.connection.timeout
+    wait = min(max(wait, 0.0), LONGEST_WAIT)
+    patience = wait + hub.connection.timeout
     number = hub.connection.packer.take_number()
     pull = Pull(number, batch, 0, round(max(wait, _SHORTEST) * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)

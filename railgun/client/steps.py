@@ -16,6 +16,8 @@ from railgun.errors import RailgunError
 
 T = TypeVar("T")
 
+LONGEST_WAIT = 100 * 365 * 86_400.0  # seconds; no thread can wait much longer, and no command can say so
+
 
 class Blocking(NamedTuple):
     """A call that may take a while: reading to the end of a topic, asking who is alive."""

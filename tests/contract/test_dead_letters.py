@@ -320,6 +320,28 @@ def test_the_facade_makes_the_stream_of_dead_letters(rg: Railgun, unique: Unique
 
 
 @pytest.mark.rule("DLQ-10")
+def test_a_refused_consumer_leaves_no_stream_for_its_dead_letters(rg: Railgun, unique: Unique) -> None:
+    stream, name = filled(rg, "a"), unique("DEAD")
+    with pytest.raises(railgun.ApiError):
+        stream.create_consumer("WORK", dead_letter=name, backoff=[1, 2, 3], max_deliver=2)
+    with pytest.raises(railgun.ApiError):
+        stream.create_consumer("a.b", dead_letter=name)
+    with pytest.raises(railgun.StreamNotFound):
+        rg.stream(unique("MISSING")).create_consumer("WORK", dead_letter=name)
+    assert name not in [info.config.name for info in rg.streams()]
+
+
+@pytest.mark.rule("DLQ-10")
+def test_a_refused_consumer_leaves_a_dead_letter_stream_that_was_there(rg: Railgun, unique: Unique) -> None:
+    stream, name = filled(rg, "a"), unique("DEAD")
+    stream.create_consumer("WORK", dead_letter=name)
+    rg.connection.registry_view.apply([(f"stream/{name}".encode(), None)])  # a copy that is behind
+    with pytest.raises(railgun.ApiError):
+        stream.create_consumer("OTHER", dead_letter=name, backoff=[1, 2, 3], max_deliver=2)
+    assert rg.stream(name).info().state.messages == 0
+
+
+@pytest.mark.rule("DLQ-10")
 def test_dead_letters_are_read_by_a_consumer_as_any_other_message(rg: Railgun) -> None:
     stream, dead = filled(rg, "a", "b"), filled(rg)
     worker = RawConsumer(rg, stream.name, dead_letter=dead.name)

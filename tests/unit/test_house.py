@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from tests.support.checkout import TOP
 
@@ -65,6 +66,13 @@ def test_ci_runs_what_a_developer_runs() -> None:
     script = TOP / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text()
+
+
+def test_the_built_package_has_its_types_and_its_schemas() -> None:
+    built = {one.distribution_path for one in WheelBuilder(str(TOP)).recurse_included_files()}
+    wanted = {f"railgun/_schemas/{one.name}" for one in (TOP / "schemas").glob("*.avsc")}
+    assert {"railgun/py.typed", "railgun/__init__.py", *wanted} <= built
+    assert not {name for name in built if not name.startswith("railgun/")}
 
 
 @pytest.mark.parametrize("name", ["railgun", "schemas", "tests", "topologies", "compose", "docs"])

@@ -19,6 +19,7 @@ from railgun.kafka.embedded.errors import (
     DataFolderInUse,
     JarsUnavailable,
     NoJava,
+    NotAPort,
     PortInUse,
 )
 from railgun.kafka.embedded.ports import free_port
@@ -32,5 +33,6 @@ __all__ = [
     "DataFolderInUse",
     "JarsUnavailable",
     "NoJava",
+    "NotAPort",
     "PortInUse",
 ]

@@ -16,12 +16,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from railgun.errors import EmbeddedBrokerError
-from railgun.kafka.embedded.errors import BrokerCrashed, BrokerNotReady, DataFolderBroken, PortInUse
+from railgun.kafka.embedded.errors import BrokerCrashed, BrokerNotReady, DataFolderBroken, NotAPort, PortInUse
 from railgun.kafka.embedded.folder import DataFolder, telling_line
 from railgun.kafka.embedded.guarded import GuardedProcess
 from railgun.kafka.embedded.jars import kafka_jars
 from railgun.kafka.embedded.java import find_java
-from railgun.kafka.embedded.ports import LOOPBACK, answers, free_port, is_free
+from railgun.kafka.embedded.ports import LAST_PORT, LOOPBACK, answers, free_port, is_free
 from railgun.kafka.embedded.settings import JVM_FLAGS, server_properties
 
 _PORT_TAKEN = re.compile(r"Address already in use|Socket server failed to bind")
@@ -40,7 +40,7 @@ class EmbeddedBroker:
     everything is in a temporary folder that goes with :meth:`stop`. Every wait is bounded by ``start_timeout`` and
     ``stop_timeout``. Failures are :class:`~railgun.errors.EmbeddedBrokerError` with one sentence each.
 
-    ``port`` 0 takes a free one at the first start and keeps it. ``properties`` override any broker setting;
+    ``port`` 0 takes a free one at the first start and keeps it; one above 65535 is refused here. ``properties`` override any broker setting;
     ``extra_listeners`` (``{"SASL_SSL": "127.0.0.1:9094"}``) and ``format_arguments`` (``["--add-scram", …]``) serve
     secured set-ups, in which the plain listener stays for the owner.
     """
@@ -56,6 +56,8 @@ class EmbeddedBroker:
         start_timeout: float = 60.0,
         stop_timeout: float = 15.0,
     ) -> None:
+        if not 0 <= port <= LAST_PORT:
+            raise NotAPort(port=port)
         self._wanted_dir = Path(data_dir) if data_dir is not None else None
         self._wanted_port = port
         self._properties = dict(properties or {})

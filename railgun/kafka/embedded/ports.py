@@ -6,6 +6,7 @@ import socket
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
+LAST_PORT: Final = 65_535
 
 
 def free_port() -> int:
