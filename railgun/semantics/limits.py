@@ -56,7 +56,9 @@ def enforce(state: StreamState, subject: str, previous: int) -> None:
 
 
 def enforce_all(state: StreamState) -> None:
-    """The same for every subject: after a configuration became tighter (UPD-06)."""
+    """The same for every subject: after a configuration became tighter (UPD-06). Nothing leaves a sealed stream (UPD-08)."""
+    if state.config.sealed:
+        return
     per_subject = state.config.max_msgs_per_subject
     if per_subject > 0:
         excess = {s: count - per_subject for s, count in state.subjects().items() if count > per_subject}
@@ -69,6 +71,8 @@ def enforce_all(state: StreamState) -> None:
 
 def _enforce_totals(state: StreamState) -> None:
     config = state.config
+    if config.discard == "new":
+        return  # UPD-06: a stream that was full before its limits sank stays so, and refuses
     while 0 < config.max_msgs < state.messages:  # LIM-03
         state.remove(state.first_seq)
     while 0 < config.max_bytes < state.bytes and state.messages:  # LIM-04

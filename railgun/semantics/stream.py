@@ -110,7 +110,7 @@ class StreamState(StoredMessages):
         if not self.bodies.keeps:
             self._find_stray_bodies()
         self.window.expire(now)
-        if comes_to_interest:
+        if comes_to_interest and not config.sealed:  # UPD-08
             self.consumers.enforce_interest()  # UPD-05
 
     def _configure(self, config: StreamConfig) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from railgun.client.facade import Railgun
-from railgun.errors import NoStreamResponse, StreamSealed
+from railgun.errors import NoStreamResponse, StreamFull, StreamSealed
 from railgun.testing import Clock
+from tests.support.consumers import add, settle, take
 from tests.support.naming import unique
 from tests.support.raw import ask, refused, update_refused
 from tests.support.waiting import wait_until
@@ -133,6 +134,108 @@ def test_a_lower_age_expires_what_is_too_old(rg: Railgun, clock: Clock) -> None:
     rg.update_stream(name, max_age=30, duplicate_window=30)
     wait_until(lambda: stream.info().state.messages == 1, "the old message expires")
     assert stream.info().state.first_seq == 2
+
+
+@pytest.mark.rule("UPD-06", "LIM-05", "LIM-06")
+@pytest.mark.parametrize("before", ["old", "new"])
+@pytest.mark.parametrize(
+    "limit, reason",
+    [({"max_msgs": 2}, "maximum messages exceeded"), ({"max_bytes": 100}, "maximum bytes exceeded")],
+)
+def test_lower_limits_under_discard_new_remove_nothing(
+    rg: Railgun, before: str, limit: dict[str, int], reason: str
+) -> None:
+    name = unique("FULL")
+    stream = rg.create_stream(name, discard=before)
+    for _ in range(5):
+        rg.publish(name, b"x")
+    rg.update_stream(name, discard="new", **limit)
+    assert (stream.info().state.messages, stream.info().state.first_seq) == (5, 1)
+    with pytest.raises(StreamFull, match=reason):
+        rg.publish(name, b"no room")
+    for sequence in range(1, 5):
+        stream.delete_message(sequence)
+    assert rg.publish(name, b"room").sequence == 6
+
+
+@pytest.mark.rule("UPD-06", "LIM-10")
+def test_a_full_stream_that_takes_a_message_in_place_of_another_is_not_trimmed(rg: Railgun) -> None:
+    name = unique("FULL")
+    stream = rg.create_stream(name, subjects=[f"{name}.*"], discard="new", max_msgs_per_subject=1)
+    for token in "abcd":
+        rg.publish(f"{name}.{token}", b"x")
+    rg.update_stream(name, max_msgs=2)
+    assert rg.publish(f"{name}.a", b"x").sequence == 5
+    assert (stream.info().state.messages, stream.info().state.first_seq) == (4, 2)
+
+
+@pytest.mark.rule("UPD-06")
+def test_a_change_to_discard_old_trims_what_was_too_much_before(rg: Railgun) -> None:
+    name = unique("FULL")
+    stream = rg.create_stream(name)
+    for _ in range(5):
+        rg.publish(name, b"x")
+    rg.update_stream(name, discard="new", max_msgs=2)
+    rg.update_stream(name, discard="old")
+    assert (stream.info().state.messages, stream.info().state.first_seq) == (2, 4)
+
+
+@pytest.mark.rule("UPD-05")
+def test_a_stream_without_consumers_that_comes_to_interest_is_emptied(rg: Railgun) -> None:
+    name = unique("NOBODY")
+    stream = rg.create_stream(name)
+    for _ in range(3):
+        rg.publish(name, b"x")
+    rg.update_stream(name, retention="interest")
+    state = stream.info().state
+    assert (state.messages, state.first_seq, state.last_seq) == (0, 4, 3)
+    assert rg.publish(name, b"x").sequence == 4
+
+
+@pytest.mark.rule("UPD-05", "RET-13")
+def test_a_stream_that_comes_to_interest_drops_what_is_done_and_keeps_what_no_filter_matches(
+    rg: Railgun,
+) -> None:
+    name = unique("SOME")
+    stream = rg.create_stream(name, subjects=[f"{name}.*"])
+    for token in "abab":
+        rg.publish(f"{name}.{token}", b"x")
+    add(rg, name, filter_subject=f"{name}.b")
+    settle(rg, take(rg, name)[0])
+    rg.update_stream(name, retention="interest")
+    assert stream.info(deleted=True).state.deleted == [2]
+    rg.publish(f"{name}.a", b"dropped")
+    assert stream.info(deleted=True).state.deleted == [2, 5]
+
+
+@pytest.mark.rule("UPD-05", "STA-04")
+def test_a_stream_that_comes_to_interest_drops_what_lies_before_its_consumers(rg: Railgun) -> None:
+    name = unique("LATER")
+    stream = rg.create_stream(name)
+    for _ in range(4):
+        rg.publish(name, b"x")
+    add(rg, name, deliver_policy="by_start_sequence", opt_start_seq=3)
+    rg.update_stream(name, retention="interest")
+    assert (stream.info().state.messages, stream.info().state.first_seq) == (2, 3)
+
+
+@pytest.mark.rule("UPD-08")
+@pytest.mark.parametrize(
+    "change", [{"max_msgs": 1}, {"max_bytes": 10}, {"max_msgs_per_subject": 1}, {"retention": "interest"}]
+)
+@pytest.mark.parametrize("before", [{}, {"sealed": True}], ids=["sealing", "sealed"])
+def test_nothing_leaves_a_stream_that_is_sealed(
+    rg: Railgun, before: dict[str, Any], change: dict[str, Any]
+) -> None:
+    name = unique("SEALED")
+    stream = rg.create_stream(name, subjects=[f"{name}.*"])
+    for token in "aab":
+        rg.publish(f"{name}.{token}", b"x")
+    if before:
+        rg.update_stream(name, **before)
+    rg.update_stream(name, sealed=True, **change)
+    state = stream.info().state
+    assert (state.messages, state.first_seq, state.last_seq) == (3, 1, 3)
 
 
 @pytest.mark.rule("UPD-07")

@@ -133,9 +133,15 @@ class Consumers:
                 self._stream.purge_below(self._stream.last_seq + 1)
 
     def enforce_interest(self) -> None:
-        """The stream came to interest: what all consumers have acknowledged goes at once (UPD-05)."""
-        if self:
-            retention.drop_unneeded(self._stream, 0, self._stream.last_seq + 1, Filter(), self)
+        """The stream came to interest: what all who are interested have acknowledged goes at once (UPD-05).
+
+        What no filter matches stays; without a consumer, everything goes.
+        """
+        if not self:
+            self._stream.purge_below(self._stream.last_seq + 1)
+            return
+        wanted = Filter([pattern for consumer in self for pattern in consumer.terms.filter.patterns])
+        retention.drop_unneeded(self._stream, 0, self._stream.last_seq + 1, wanted, self)
 
     def _keep(self, consumer: ConsumerState) -> None:
         self._by_number[consumer.number] = consumer
