@@ -19,9 +19,10 @@ CHAOS_CONSUMER_ROUNDS ?= 20
 # The rounds of `make test` are always the same: a lost disk, a kill -9, a frozen worker; with consumers a frozen worker,
 # a kill -9, a restart of the broker. `make chaos` draws its own.
 CHAOS_SEED ?= 1
+FUZZ_SECONDS ?= 600
 ARGS ?=
 
-.PHONY: help run test lint format types doors unit rules chaos bench lock clean
+.PHONY: help run test lint format types doors unit rules fuzz chaos bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z.]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ unit: $(READY) ## Run the tests alone, in two processes (ARGS="-k publish" …)
 
 rules: $(READY) ## List the rules of the semantics that no passing test shows
 	$(PY) -m tests.rules $(ARGS)
+
+fuzz: $(READY) ## Random histories through the rules, short of memory and with failing drains (FUZZ_SECONDS=60 for less)
+	$(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
 chaos: $(READY) ## Kill, stop and restart parts under load: 30 rounds, and 20 with consumers (CHAOS_ROUNDS=100 for more)
 	RAILGUN_CHAOS_ROUNDS=$(CHAOS_ROUNDS) RAILGUN_CHAOS_CONSUMER_ROUNDS=$(CHAOS_CONSUMER_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)

@@ -203,6 +203,8 @@ class Intake:
         if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
             return api.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
         moment = self._clock.moment(now)
+        for state in work.touched.values():
+            self._timers.watch(state)  # what this drain stored may be over, too
         if self._timers.run(work, moment):
             self._clock.newest = moment
         self._consumers.run(work, moment)

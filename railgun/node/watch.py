@@ -40,8 +40,9 @@ class Watch:
         self._listening = listening
 
     def run(self, work: Work, moment: int) -> None:
-        """Everything that is due by the moment, earliest first."""
-        for alarm, _ in self._attendance.alarms.take(moment):
+        """Everything that is due by the moment, earliest first; who is unused is known when all others were looked at."""
+        due = self._attendance.alarms.take(moment)
+        for alarm, _ in sorted(due, key=lambda one: one[0].kind == "idle"):
             found = living(self._streams, alarm.consumer)
             if found is None:
                 continue
@@ -84,6 +85,8 @@ class Watch:
     ) -> None:
         """CON-03 to CON-06: unused for its threshold, unless somebody waits or listens."""
         key = alarm.consumer
+        if self._attendance.alarms.get(alarm):
+            return  # a pull that ended just now was a use
         if self._attendance.waiting(key) or self._listening.is_bound(key):
             self._attendance.used(key, consumer.config, moment)
         else:

@@ -51,6 +51,16 @@ class Log:
         self.records[self.end] = (key, sequence, payload)
         self.end += 1
 
+    def trim(self, offset: int) -> None:
+        """Records below the offset are gone."""
+        self.records = {at: record for at, record in self.records.items() if at >= offset}
+
+    def compact(self) -> None:
+        """The newest record of each key stays; a tombstone goes with what it buried."""
+        newest = {record[0]: at for at, record in sorted(self.records.items())}
+        kept = {at for at in newest.values() if self.records[at][1] is not None}
+        self.records = {at: record for at, record in self.records.items() if at in kept}
+
     def payload_of(self, sequence: int, start: int) -> bytes | None:
         """What a reader finds that begins at ``start`` and stops behind the sequence."""
         offsets = sorted(self.records)

@@ -368,3 +368,23 @@ def test_forged_numbers_stop_nothing(forged: list[ConsumerCommand], config: dict
     shards.settle()
     assert not shards.rejected
     assert shards.answer(info).get("num_pending", 0) <= 5
+
+
+@pytest.mark.rule("CON-03", "CON-05")
+def test_a_pull_is_a_use_until_it_ends() -> None:
+    """Also one that ends in the very moment in which the consumer would have been unused for too long."""
+    shards = Shards(partitions=1)
+    shards.request("STREAM.CREATE.A", {"name": "A", "subjects": ["A.*"]})
+    shards.settle()
+    config = {"name": "C", "ack_policy": "explicit", "inactive_threshold": 4 * SECOND}
+    shards.request("CONSUMER.CREATE.A.C", {"stream_name": "A", "config": config}, stream="A")
+    shards.command("A", "C", pull=Pull(1, expires=4 * SECOND))
+    shards.settle()
+    found = []
+    for _ in range(3):
+        shards.now += 3 * SECOND
+        shards.settle()
+        asked = shards.request("CONSUMER.INFO.A.C", stream="A")
+        shards.settle()
+        found.append("error" not in shards.answer(asked))
+    assert found == [True, True, False]
