@@ -16,14 +16,14 @@
     ├── ConsumerBound               another subscription has the push consumer
     ├── EmbeddedBrokerError         the local broker cannot be started or kept running
     └── ApiError                    a refusal by the stream's owner: code, err_code, description
-        ├── BadRequest              10003
+        ├── BadRequest              10003, 10025, 10038
         ├── StreamNotFound          10059
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
         ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
         ├── ConsumerNotFound        10014, 10149
         ├── ConsumerExists          10013, 10148
-        ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184; 10052 and 10133 of a consumer
+        ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184; 10025, 10052 and 10133 of a consumer
         ├── MessageNotFound         10037, 10043
         ├── WrongLastSequence       10071, 10164 (field ``actual``)
         ├── WrongLastMessageId      10070 (field ``actual``)
@@ -230,7 +230,7 @@ class Overloaded(ApiError):
 
 
 _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
-    BadRequest: (10003,),
+    BadRequest: (10003, 10025, 10038),
     StreamNotFound: (10059,),
     StreamNameTaken: (10058,),
     SubjectsOverlap: (10065,),
@@ -252,7 +252,7 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     NotPermitted: (10057, 10110),
     Overloaded: (10002, 10023, 10167),
 }
-_OF_ANY_CONFIG = (10052, 10133)  # JetStream has one number for streams and consumers alike
+_OF_ANY_CONFIG = (10025, 10052, 10133)  # JetStream has one number for streams and consumers alike
 _BY_NUMBER = {number: cls for cls, numbers in _CLASSES.items() for number in numbers}
 
 

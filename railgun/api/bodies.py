@@ -1,7 +1,7 @@
 """What a request's body says: JSON taken apart without ever raising.
 
-A body that cannot be understood is refused with 10003, a configuration with a wrong field with 10052 and a sentence that
-names the field.
+A body that is not JSON, or has an unknown field or one of a wrong type, is refused with 10025 and a sentence that names the
+field (C-41). Names of fields are read without regard to case.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from pydantic import ValidationError
 
 from railgun.model import headers as h
 from railgun.model.cluster import API_LEVEL
-from railgun.model.config import StreamConfig
+from railgun.model.config import StreamConfig, by_known_names
 from railgun.model.durations import parse_rfc3339
-from railgun.model.refusals import BAD_REQUEST, NAME_HAS_PATH, STREAM_MISMATCH, Refusal, invalid_config
+from railgun.model.refusals import BAD_REQUEST, NAME_HAS_PATH, STREAM_MISMATCH, Refusal, invalid_json
 from railgun.semantics.reading import GetRequest
 from railgun.semantics.removal import PurgeRequest
 
 _GREATEST = 2**63 - 1
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number with a fraction",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 _GET_FIELDS: dict[str, type] = {
     "seq": int,
     "last_by_subj": str,
@@ -63,9 +71,20 @@ def parse_object(body: bytes) -> dict[str, Any] | Refusal:
         value = json.loads(body, parse_int=_whole, parse_constant=_refuse_constant)
         if b"\\u" in body:  # half a surrogate pair is JSON, but no text that could be written anywhere
             json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except (ValueError, RecursionError):
-        return BAD_REQUEST
-    return value if isinstance(value, dict) else BAD_REQUEST
+    except UnicodeError:
+        return invalid_json("the text is not valid UTF-8")
+    except ValueError as error:
+        return invalid_json(str(error))
+    except RecursionError:
+        return invalid_json("the text is nested too deeply")
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else invalid_json(f"expected an object, not {_kind_of(value)}")
+
+
+def is_empty(body: bytes) -> bool:
+    """Whether a body says nothing: there is none, or an object without fields."""
+    return not body or (body.strip() != b"" and parse_object(body) == {})
 
 
 def parse_get(body: bytes) -> GetRequest | Refusal:
@@ -76,11 +95,11 @@ def parse_get(body: bytes) -> GetRequest | Refusal:
         for name in ("start_time", "up_to_time"):
             if name in fields:
                 fields[name] = parse_rfc3339(fields[name])
-    except (ValueError, OverflowError):
-        return BAD_REQUEST
+    except (ValueError, OverflowError) as error:
+        return invalid_json(str(error))
     patterns = fields.get("multi_last", [])
     if not all(isinstance(pattern, str) for pattern in patterns):
-        return BAD_REQUEST
+        return invalid_json('field "multi_last": expected a list of texts')
     return GetRequest(**(fields | {"multi_last": tuple(patterns)}))
 
 
@@ -115,7 +134,9 @@ def parse_advance(body: bytes) -> int | Refusal:
 def parse_page(body: bytes) -> tuple[int, str] | Refusal:
     """The offset and the subject of a list of streams."""
     fields = _fields(body, _PAGE_FIELDS)
-    return fields if isinstance(fields, Refusal) else (fields.get("offset", 0), fields.get("subject", ""))
+    if isinstance(fields, Refusal):
+        return fields
+    return fields.get("offset", 0), fields.get("subject", "")
 
 
 def parse_config(body: bytes, name: str) -> ConfigRequest | Refusal:
@@ -123,25 +144,24 @@ def parse_config(body: bytes, name: str) -> ConfigRequest | Refusal:
     fields = parse_object(body)
     if isinstance(fields, Refusal):
         return fields
-    pedantic = fields.pop("pedantic", False) is True
-    if fields.get("name") != name:
+    fields = by_known_names(fields, {"pedantic"})
+    pedantic = fields.pop("pedantic", False)
+    if type(pedantic) is not bool:
+        return invalid_json('field "pedantic": expected true or false')
+    try:
+        config = StreamConfig.from_api(fields)
+    except ValidationError as error:
+        return config_refusal(error)
+    if config.name != name:
         return STREAM_MISMATCH  # CFG-04
     if "/" in name or "\\" in name:
         return NAME_HAS_PATH  # CFG-01
-    try:
-        return ConfigRequest(StreamConfig.from_api(without_nulls(fields)), pedantic)
-    except ValidationError as error:
-        return config_refusal(error)
+    return ConfigRequest(config, pedantic)
 
 
 def config_refusal(error: ValidationError) -> Refusal:
-    """A configuration with a field that is no field, or of the wrong type: a sentence that names it."""
-    return invalid_config(_sentence(error))
-
-
-def without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A null is as good as nothing."""
-    return {name: value for name, value in fields.items() if value is not None}
+    """A configuration with an unknown field, or one of a wrong type: a sentence that names it."""
+    return invalid_json(_sentence(error))
 
 
 def _whole(text: str) -> int:
@@ -156,22 +176,32 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _fields(body: bytes, known: Mapping[str, type]) -> dict[str, Any] | Refusal:
-    """The fields of a request, each of its own type; numbers are not negative. A null is as good as nothing."""
+    """The fields of a request, each of its own type; numbers are not negative, but for an offset, which is 0 then."""
     fields = parse_object(body)
     if isinstance(fields, Refusal):
         return fields
-    given = without_nulls(fields)
+    given = by_known_names(fields, known)
     for name, value in given.items():
         kind = known.get(name)
-        if type(value) is not kind or (isinstance(value, int) and value < 0):
-            return BAD_REQUEST
+        if kind is None:
+            return invalid_json(f'json: unknown field "{name}"')
+        if type(value) is not kind:
+            return invalid_json(f'field "{name}": expected {_KINDS[kind]}, not {_kind_of(value)}')
+        if isinstance(value, int) and value < 0 and name != "offset":
+            return invalid_json(f'field "{name}": the number must not be negative')
+    if "offset" in given:
+        given["offset"] = max(given["offset"], 0)
     return given
+
+
+def _kind_of(value: object) -> str:
+    return _KINDS.get(type(value), "null")
 
 
 def _sentence(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f'unknown field "{field}"'
+        return f'json: unknown field "{first["loc"][-1]}"'
+    field = ".".join(str(part) for part in first["loc"])
     message = first["msg"]
     return f'field "{field}": {message[:1].lower()}{message[1:]}'

@@ -7,21 +7,22 @@ in :mod:`railgun.semantics.consumers`; what is only in the owner's memory (who w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from railgun.api.bodies import config_refusal, parse_object, parse_page, without_nulls
+from railgun.api.bodies import config_refusal, parse_object, parse_page
 from railgun.api.names import ApiName, Operation
 from railgun.api.responses import LIST_PAGE, NAMES_PAGE, error_response, success_response
-from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.config import ConfigModel
+from railgun.model.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import (
-    BAD_REQUEST,
     CONSUMER_NAME_HAS_PATH,
     CONSUMER_NAMES_DIFFER,
     STREAM_MISMATCH,
     Refusal,
+    invalid_json,
 )
 from railgun.model.wire import Frame
 from railgun.semantics.consumers.state import ConsumerState
@@ -32,7 +33,11 @@ NOT_EPHEMERAL = Refusal(400, 10020, "consumer expected to be ephemeral but a dur
 FILTER_MISMATCH = Refusal(
     400, 10131, "Consumer create request did not match filtered subject from create subject"
 )
-_ACTIONS = ("", "create", "update")
+_POLICIES: dict[str, tuple[str, ...]] = {
+    "deliver_policy": get_args(DeliverPolicy),
+    "ack_policy": get_args(AckPolicy),
+    "replay_policy": ("instant", "original"),
+}
 
 
 class Presence(NamedTuple):
@@ -40,6 +45,15 @@ class Presence(NamedTuple):
 
     waiting: int  # pulls
     bound: bool  # somebody listens where it pushes to
+
+
+class _Creation(ConfigModel):
+    """The body of a create."""
+
+    stream_name: str | None = None
+    config: ConsumerConfig = ConsumerConfig()
+    action: Literal["", "create", "update"] = ""
+    pedantic: bool = False
 
 
 class ConsumerRequest(NamedTuple):
@@ -54,15 +68,16 @@ def parse_consumer(body: bytes, name: ApiName) -> ConsumerRequest | Refusal:
     fields = parse_object(body)
     if isinstance(fields, Refusal):
         return fields
-    given, action = fields.get("config"), fields.get("action") or ""
-    if not isinstance(given, dict) or action not in _ACTIONS:
-        return BAD_REQUEST
-    if fields.get("stream_name", name.stream) != name.stream:
-        return STREAM_MISMATCH
     try:
-        config = ConsumerConfig.from_api(without_nulls(given))
+        asked = _Creation.from_api(fields)
     except ValidationError as error:
         return config_refusal(error)
+    if asked.stream_name not in (None, name.stream):
+        return STREAM_MISMATCH
+    config = asked.config
+    for field, known in _POLICIES.items():
+        if getattr(config, field) not in known:
+            return invalid_json(f'field "{field}": can not unmarshal "{getattr(config, field)}"')
     config = config.model_copy(
         update={
             "name": config.name or config.durable_name or None,
@@ -74,7 +89,7 @@ def parse_consumer(body: bytes, name: ApiName) -> ConsumerRequest | Refusal:
         return refused
     if not config.name and name.consumer:
         config = config.model_copy(update={"name": name.consumer})
-    return ConsumerRequest(config, action)
+    return ConsumerRequest(config, asked.action)
 
 
 def _check_names(config: ConsumerConfig, name: ApiName) -> Refusal | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from railgun.api.bodies import (
     ConfigRequest,
+    is_empty,
     level_too_high,
     parse_advance,
     parse_config,
@@ -34,7 +35,7 @@ from railgun.api.responses import (
     success_response,
     update_response,
 )
-from railgun.model.refusals import API_LEVEL, BAD_REQUEST, STREAM_NOT_FOUND, Refusal
+from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
 from railgun.model.wire import ApiRequest, Frame
 from railgun.semantics import reading, removal
 from railgun.semantics.stream import StreamState
@@ -43,6 +44,7 @@ __all__ = [
     "ConfigRequest",
     "account_response",
     "answer",
+    "body_refused",
     "create_response",
     "error_response",
     "info_object",
@@ -59,6 +61,9 @@ __all__ = [
 ]
 
 
+_WITHOUT_BODY = frozenset({Operation.STREAM_DELETE, Operation.CONSUMER_DELETE, Operation.CONSUMER_INFO})
+
+
 def level_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     """The answer to a call that needs a newer server (CFG-30), None if this one will do."""
     if not level_too_high(request.headers):
@@ -66,6 +71,13 @@ def level_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     if name.operation is Operation.DIRECT_GET:
         return [reading.status(412, "Required Api Level")]
     return [error_response(name.operation, API_LEVEL)]
+
+
+def body_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
+    """The answer to a call that takes no body and has one (C-42), None if all is well."""
+    if name.operation not in _WITHOUT_BODY or is_empty(request.body):
+        return None
+    return [error_response(name.operation, BODY_NOT_EMPTY)]
 
 
 def answer(request: ApiRequest, name: ApiName, stream: StreamState | None) -> list[Frame] | None:

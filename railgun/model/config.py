@@ -8,10 +8,18 @@ carries nanoseconds: :meth:`StreamConfig.from_api` and :meth:`StreamConfig.to_ap
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    ValidationInfo,
+    model_validator,
+)
 
 from railgun.model.durations import from_nanos, rfc3339, to_nanos
 
@@ -46,15 +54,34 @@ def _text_of_moment(value: object) -> object:
 Moment = Annotated[str, BeforeValidator(_text_of_moment)]  # given as an aware datetime too, kept as RFC 3339
 
 
+def by_known_names(given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Fields of the API under their known names, in whichever case they were written; a null is as good as nothing (C-41)."""
+    return {
+        name if name in known or name.lower() not in known else name.lower(): value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
 class ConfigModel(BaseModel):
     """Frozen, strict about names: a misspelt field is an error, never ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_api_reads(cls, fields: Any, info: ValidationInfo) -> Any:
+        if info.context != _FROM_API or not isinstance(fields, dict):
+            return fields
+        return by_known_names(fields, cls.model_fields)
+
     @classmethod
     def from_api(cls, fields: dict[str, Any]) -> Self:
-        """The configuration of an API request, whose durations are nanoseconds. Raises ValidationError."""
-        return cls.model_validate(fields, context=_FROM_API)
+        """The configuration of an API request, whose durations are nanoseconds. Raises ValidationError.
+
+        Types are strict, names of fields are not: their case does not matter (C-41).
+        """
+        return cls.model_validate(fields, context=_FROM_API, strict=True)
 
     def to_api(self) -> dict[str, Any]:
         """The configuration as the API writes it; fields that are None are left out."""
@@ -101,8 +128,20 @@ class StreamSource(ConfigModel):
     subject_transforms: list[SubjectTransform] | None = None
 
 
+class Placement(ConfigModel):
+    """Where NATS is to keep a stream. Kafka decides that for railgun: only an empty one is taken."""
+
+    cluster: str = ""
+    tags: list[str] = []
+    preferred: str = ""
+
+
 class StreamConfig(ConfigModel):
-    """A stream, in JetStream's own field names. Zero or a negative limit means none."""
+    """A stream, in JetStream's own field names. Zero or a negative limit means none.
+
+    ``compression``, ``placement`` and ``allow_batched`` are there so that configurations exported from NATS can be used:
+    what is not their default is refused by name (C-41).
+    """
 
     name: str = ""
     description: str | None = None
@@ -131,7 +170,10 @@ class StreamConfig(ConfigModel):
     allow_msg_counter: bool = False
     allow_atomic: bool = False
     allow_msg_schedules: bool = False
-    persist_mode: Literal["default", "async"] | None = None
+    allow_batched: bool | None = None
+    persist_mode: Literal["", "default", "async"] | None = None
+    compression: Literal["none", "s2"] = "none"
+    placement: Placement | None = None
     first_seq: int | None = None
     subject_transform: SubjectTransform | None = None
     republish: Republish | None = None

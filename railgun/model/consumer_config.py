@@ -12,6 +12,7 @@ class ConsumerConfig(ConfigModel):
 
     A ``name`` that is also the ``durable_name`` makes it durable. Fields that are None take their default when the
     consumer is created (CON-09, CON-13). ``opt_start_time`` is given as an aware datetime or as RFC 3339 text.
+    ``direct``, ``pause_until`` and ``priority_…`` are NATS's: what is not their default is refused by name (C-41).
     ``max_ack_pending_per_subject`` and ``dead_letter`` are railgun's own: with the first, messages of one subject come
     strictly in turn; the second names the stream that takes a copy of what ran out of deliveries or was terminated.
     """
@@ -46,6 +47,11 @@ class ConsumerConfig(ConfigModel):
     inactive_threshold: Duration | None = None
     num_replicas: int = 0
     mem_storage: bool = False
+    direct: bool | None = None
+    pause_until: Moment | None = None
+    priority_groups: list[str] | None = None
+    priority_policy: Literal["none", "overflow", "pinned_client", "prioritized"] | None = None
+    priority_timeout: Duration | None = None
     metadata: dict[str, str] | None = None
 
     @property

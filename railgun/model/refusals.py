@@ -17,6 +17,7 @@ class Refusal(NamedTuple):
 
 
 BAD_REQUEST = Refusal(400, 10003, "bad request")
+BODY_NOT_EMPTY = Refusal(400, 10038, "expected an empty request payload")
 NO_MESSAGE_FOUND = Refusal(404, 10037, "no message found")
 MESSAGE_TOO_LARGE = Refusal(400, 10054, "message size exceeds maximum allowed")
 STREAM_MISMATCH = Refusal(400, 10056, "stream name in subject does not match request")
@@ -39,6 +40,11 @@ MISSING_SUBJECT_SEQUENCE = Refusal(400, 10193, "missing sequence for expected la
 SOURCE_HEADER = Refusal(400, 10227, "message stream source header is not allowed")
 OUT_OF_STORAGE = Refusal(503, 10023, "insufficient resources")
 ACCOUNT_LIMIT = Refusal(400, 10002, "resource limits exceeded for account")
+
+
+def invalid_json(detail: str) -> Refusal:
+    """10025: a body that is not JSON, or not what its call takes: a wrong type, an unknown field or value (C-41)."""
+    return Refusal(400, 10025, f"invalid JSON: {detail}")
 
 
 def invalid_config(reason: str) -> Refusal:

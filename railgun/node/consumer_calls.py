@@ -66,7 +66,7 @@ class ConsumerCalls:
         if operation in DELIVERIES:
             return self._deliveries.answer(request, name, time, now, work)
         if stream is None:
-            return [error_response(operation, refusals.STREAM_NOT_FOUND)]  # CON-25
+            return [error_response(operation, _unknown_stream(request, name))]
         if operation is Operation.CONSUMER_NAMES:
             return [api.names_response(request.body, stream.consumers)]
         if operation is Operation.CONSUMER_LIST:
@@ -174,6 +174,15 @@ class ConsumerCalls:
     def _seen(self, stream: StreamState, consumer: ConsumerState) -> api.Presence:
         key = key_of(stream, consumer)
         return api.Presence(self._attendance.waiting(key), self._listening.is_bound(key))
+
+
+def _unknown_stream(request: ApiRequest, name: ApiName) -> Refusal:
+    """There is no such stream (CON-25); a creation that cannot be read is told that first, as by the registrar."""
+    if name.operation in (Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE):
+        asked = api.parse_consumer(request.body, name)
+        if isinstance(asked, Refusal):
+            return asked
+    return refusals.STREAM_NOT_FOUND
 
 
 def _generated(stream: StreamState, request: ApiRequest, time: int) -> str:

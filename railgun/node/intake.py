@@ -172,7 +172,8 @@ class Intake:
         decided_by = owner.get(name.operation.route, self._partition)
         if self._sent_to(decided_by, name.stream, REQUEST, request.encode(), work):
             return
-        frames = api.level_refused(request, name) or self._frames(request, name, now, work)
+        refused = api.level_refused(request, name) or api.body_refused(request, name)
+        frames = refused or self._frames(request, name, now, work)
         if frames is not None:
             work.answer(request.client, request.request, frames)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from railgun.model import subjects
 from railgun.model.cluster import ClusterLimits
-from railgun.model.config import NO_TIME, StreamConfig, SubjectTransform
+from railgun.model.config import NO_TIME, ConsumerLimits, Placement, StreamConfig, SubjectTransform
 from railgun.model.refusals import (
     BAD_STREAM_NAME,
     MAX_BYTES_EXCEEDED,
@@ -36,7 +37,7 @@ DEFAULT_WINDOW = timedelta(minutes=2)
 SHORTEST = timedelta(milliseconds=100)
 SHORTEST_MARKER = timedelta(seconds=1)
 REQUIRED_LEVEL = "_nats.req.level"
-_OF_THE_SERVER = ("_nats.ver", "_nats.level")  # what a server adds when it answers, never stored
+_OF_THE_SERVER = ("_nats.ver", "_nats.level")
 _NAME = re.compile(r"[^\x00 \t\r\n\f.*>\\/]+")
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
@@ -99,8 +100,13 @@ def _with_defaults(config: StreamConfig, pedantic: bool) -> StreamConfig | Refus
     if config.first_seq is not None and not 0 <= config.first_seq <= MAX_FIRST_SEQUENCE:
         return invalid_config(f"first sequence needs to be between 0 and {MAX_FIRST_SEQUENCE}")
     filled["first_seq"] = config.first_seq or None
-    if config.persist_mode == "default":
+    if config.persist_mode in ("", "default"):
         filled["persist_mode"] = None
+    filled["allow_batched"] = config.allow_batched or None
+    if config.placement == Placement():
+        filled["placement"] = None
+    if config.consumer_limits == ConsumerLimits():
+        filled["consumer_limits"] = None
     return config.model_copy(update=filled)
 
 
@@ -245,8 +251,13 @@ def _completed(config: StreamConfig) -> StreamConfig:
     if config.subject_delete_marker_ttl:  # TTL-07; a sealed stream rolls nothing up any more
         implied |= {"allow_msg_ttl": True, "allow_rollup_hdrs": not config.sealed}
     config = config.model_copy(update=implied)
-    own = {key: value for key, value in (config.metadata or {}).items() if key not in _OF_THE_SERVER}
-    return config.model_copy(update={"metadata": own | {REQUIRED_LEVEL: str(required_level(config))}})
+    own = own_metadata(config.metadata) | {REQUIRED_LEVEL: str(required_level(config))}
+    return config.model_copy(update={"metadata": own})
+
+
+def own_metadata(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The metadata without what a server adds when it answers, which is never stored."""
+    return {key: value for key, value in (given or {}).items() if key not in _OF_THE_SERVER}
 
 
 def name_refused(name: str) -> Refusal | None:

@@ -59,4 +59,5 @@ def test_names_come_in_pages_of_1024() -> None:
     assert (first["total"], first["limit"], first["offset"]) == (1_030, 1_024, 0)
     second = json.loads(names_response(b'{"offset": 1024}', streams).body)
     assert second["streams"] == sorted(streams)[1_024:]
-    assert json.loads(names_response(b'{"offset": -1}', streams).body)["error"]["err_code"] == 10003
+    assert json.loads(names_response(b'{"offset": -1}', streams).body) == first
+    assert json.loads(names_response(b'{"offset": "1"}', streams).body)["error"]["err_code"] == 10025

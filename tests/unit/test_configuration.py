@@ -220,24 +220,24 @@ def test_overlap_is_asked_of_each_other_stream() -> None:
     "body, number",
     [
         (b"", 10056),
-        (b"{", 10003),
-        (b"[]", 10003),
-        (b"\xff\xfe", 10003),
-        (b'{"name": "ORDERS", "max_msgs": NaN}', 10003),
-        (b'{"name": "ORDERS", "max_msgs": 99999999999999999999}', 10003),
-        (b'{"name": "ORDERS", "description": "\\ud800"}', 10003),
-        (b"[" * 100_000, 10003),
+        (b"{", 10025),
+        (b"[]", 10025),
+        (b"\xff\xfe", 10025),
+        (b'{"name": "ORDERS", "max_msgs": NaN}', 10025),
+        (b'{"name": "ORDERS", "max_msgs": 99999999999999999999}', 10025),
+        (b'{"name": "ORDERS", "description": "\\ud800"}', 10025),
+        (b"[" * 100_000, 10025),
         (b'{"name": "OTHER"}', 10056),
-        (b'{"name": "ORDERS", "max_age": "soon"}', 10052),
-        (b'{"name": "ORDERS", "max_age": {}}', 10052),
-        (b'{"name": "ORDERS", "max_age": 1.5}', 10052),
-        (b'{"name": "ORDERS", "max_age": 1e18}', 10052),
-        (b'{"name": "ORDERS", "max_age": "PT1S"}', 10052),
-        (b'{"name": "ORDERS", "max_age": true}', 10052),
-        (b'{"name": "ORDERS", "consumer_limits": {"inactive_threshold": 0.5}}', 10052),
-        (b'{"name": "ORDERS", "subjects": "a"}', 10052),
-        (b'{"name": "ORDERS", "mirror": []}', 10052),
-        (b'{"name": "ORDERS", "retention": "forever"}', 10052),
+        (b'{"name": "ORDERS", "max_age": "soon"}', 10025),
+        (b'{"name": "ORDERS", "max_age": {}}', 10025),
+        (b'{"name": "ORDERS", "max_age": 1.5}', 10025),
+        (b'{"name": "ORDERS", "max_age": 1e18}', 10025),
+        (b'{"name": "ORDERS", "max_age": "PT1S"}', 10025),
+        (b'{"name": "ORDERS", "max_age": true}', 10025),
+        (b'{"name": "ORDERS", "consumer_limits": {"inactive_threshold": 0.5}}', 10025),
+        (b'{"name": "ORDERS", "subjects": "a"}', 10025),
+        (b'{"name": "ORDERS", "mirror": []}', 10025),
+        (b'{"name": "ORDERS", "retention": "forever"}', 10025),
     ],
 )
 def test_no_body_of_a_request_raises(body: bytes, number: int) -> None:
@@ -248,15 +248,15 @@ def test_no_body_of_a_request_raises(body: bytes, number: int) -> None:
 
 def test_a_wrong_field_is_named() -> None:
     assert parse_config(b'{"name": "ORDERS", "colour": 1}', "ORDERS") == (
-        500,
-        10052,
-        'unknown field "colour"',
+        400,
+        10025,
+        'invalid JSON: json: unknown field "colour"',
     )
     nested = parse_config(b'{"name": "ORDERS", "subject_transform": {"dest": "a", "x": 1}}', "ORDERS")
-    assert nested == (500, 10052, 'unknown field "subject_transform.x"')
+    assert nested == (400, 10025, 'invalid JSON: json: unknown field "x"')
     wrong = parse_config(b'{"name": "ORDERS", "max_msgs": "many"}', "ORDERS")
     assert isinstance(wrong, Refusal)
-    assert wrong.description.startswith('field "max_msgs": input should be a valid integer')
+    assert wrong.description.startswith('invalid JSON: field "max_msgs": input should be a valid integer')
 
 
 def test_nulls_are_as_good_as_nothing_and_durations_are_nanoseconds() -> None:

@@ -19,9 +19,12 @@ from railgun.api.deliveries import (
     parse_pull,
 )
 from railgun.api.names import ApiName, Operation, parse
+from railgun.model import refusals
+from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_wire import Pull
 from railgun.model.refusals import Refusal
+from railgun.semantics.consumers.rules import normalise_consumer
 
 
 @pytest.mark.parametrize(
@@ -145,10 +148,10 @@ def test_what_a_create_asks_for() -> None:
         ("CONSUMER.DURABLE.CREATE.S.C", {}, {}, 10018),
         ("CONSUMER.DURABLE.CREATE.S.C", {"durable_name": "D"}, {}, 10017),
         ("CONSUMER.CREATE.S.C.a.b", {"filter_subject": "a.c"}, {}, 10131),
-        ("CONSUMER.CREATE.S.C", {"ack_wait": "long"}, {}, 10052),
-        ("CONSUMER.CREATE.S.C", {"aack_wait": 1}, {}, 10052),
-        ("CONSUMER.CREATE.S.C", [], {}, 10003),
-        ("CONSUMER.CREATE.S.C", {}, {"action": "destroy"}, 10003),
+        ("CONSUMER.CREATE.S.C", {"ack_wait": "long"}, {}, 10025),
+        ("CONSUMER.CREATE.S.C", {"aack_wait": 1}, {}, 10025),
+        ("CONSUMER.CREATE.S.C", [], {}, 10025),
+        ("CONSUMER.CREATE.S.C", {}, {"action": "destroy"}, 10025),
     ],
 )
 def test_what_is_refused_before_the_rules_see_it(
@@ -157,6 +160,16 @@ def test_what_is_refused_before_the_rules_see_it(
     refused = asked(name, config, **fields)
     assert isinstance(refused, Refusal)
     assert refused.err_code == number
+
+
+@pytest.mark.rule("CON-24")
+def test_policies_that_do_not_exist_break_a_rule_wherever_they_come_from() -> None:
+    stream = StreamConfig(name="S", subjects=["s"])
+    for config, refusal in (
+        (ConsumerConfig(name="C", ack_policy="some"), refusals.ACK_POLICY_INVALID),
+        (ConsumerConfig(name="C", replay_policy="slow"), refusals.REPLAY_POLICY_INVALID),
+    ):
+        assert normalise_consumer(config, stream, (), consumers=0) == refusal
 
 
 values = st.recursive(

@@ -11,13 +11,21 @@ from railgun.model.config import NO_TIME, StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, parse_rfc3339, to_nanos
 from railgun.model.refusals import Refusal, invalid_config, start_invalid
-from railgun.semantics.config_rules import MAX_DESCRIPTION, MAX_METADATA, MAX_NAME, name_refused
+from railgun.semantics.config_rules import (
+    MAX_DESCRIPTION,
+    MAX_METADATA,
+    MAX_NAME,
+    REQUIRED_LEVEL,
+    name_refused,
+    own_metadata,
+)
 
 DEFAULT_ACK_WAIT = timedelta(seconds=30)
 DEFAULT_MAX_ACK_PENDING = 1_000
 DEFAULT_MAX_WAITING = 512
 EPHEMERAL_THRESHOLD = timedelta(seconds=5)  # CON-03
 SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
+NO_MOMENT = "0001-01-01T00:00:00Z"  # how NATS writes a moment that was not given
 SHORTEST_EXPIRES = timedelta(milliseconds=1)
 _NAME = re.compile(r"[^\x00 \t\r\n\f.*>\\/]+")
 _START = {  # deliver policy: what messages call it, and the options that it takes
@@ -40,6 +48,7 @@ def checked(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Re
         or _start_refused(config)
         or _sampling_refused(config)
         or _own_refused(config, stream)
+        or _not_ours_refused(config)
         or _with_defaults(config, stream)
     )
 
@@ -173,6 +182,19 @@ def _own_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None
     return name_refused(config.dead_letter)
 
 
+def _not_ours_refused(config: ConsumerConfig) -> Refusal | None:
+    """The fields that only NATS has: accepted where they ask for nothing (C-41)."""
+    asked_for = {
+        "direct": config.direct,
+        "pause_until": config.pause_until not in (None, "", NO_MOMENT),
+        "priority_groups": config.priority_groups,
+        "priority_policy": config.priority_policy not in (None, "none"),
+        "priority_timeout": config.priority_timeout,
+    }
+    found = next((name for name, asked in asked_for.items() if asked), None)
+    return None if found is None else invalid_config(f"{found} is not supported yet")
+
+
 def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig:  # CON-09, CON-13
     limits = stream.consumer_limits
     acks = config.ack_policy != "none"
@@ -181,9 +203,15 @@ def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConf
         for name in (
             *("description", "durable_name", "opt_start_seq", "opt_start_time", "backoff"),
             *("filter_subject", "filter_subjects", "rate_limit_bps", "sample_freq", "dead_letter"),
-            *("idle_heartbeat", "max_batch", "max_expires", "deliver_subject", "deliver_group", "metadata"),
+            *("idle_heartbeat", "max_batch", "max_expires", "deliver_subject", "deliver_group"),
         )
     }
+    filled |= dict.fromkeys(
+        ("direct", "pause_until", "priority_groups", "priority_policy", "priority_timeout")
+    )
+    metadata = own_metadata(config.metadata)
+    metadata.pop(REQUIRED_LEVEL, None)
+    filled["metadata"] = metadata or None
     filled["name"] = config.name or config.durable_name or None
     filled["max_deliver"] = config.max_deliver if (config.max_deliver or 0) > 0 else -1  # RDL-10
     filled["max_bytes"] = config.max_bytes if (config.max_bytes or 0) > 0 else None
