@@ -2,13 +2,14 @@
 
 An :class:`AckBox` belongs to one consumer of one client. Acknowledging a message only appends to it; the runs are made when
 the box is emptied, a few milliseconds later, or at once together with the next pull. The order in which acknowledgements
-were given is kept.
+were given is kept, also of those that the broker did not take: they come back into the box, in front of what was said later.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,12 +40,15 @@ class AckBox:
     """What was said about the deliveries of one consumer and is not sent yet.
 
     ``entries`` holds messages (each of them done) and runs of other kinds. Appending needs no lock: it is one step of the
-    interpreter, and whoever empties the box removes only what it has copied before.
+    interpreter, and whoever empties the box removes only what it has copied before. ``sending`` is held from emptying the box
+    until what it held is sent: what was said first is sent first.
     """
 
     __slots__ = (
         "__weakref__",
         "_lock",
+        "_number",
+        "_returned",
         "address",
         "consumer",
         "entries",
@@ -63,8 +67,10 @@ class AckBox:
         self.partition = address.partition
         self.entries: list[Delivery | AckRun] = []
         self.queued = False  # somebody will empty it soon
-        self.sending = threading.RLock()  # held from taking to sending: what was said first is sent first
+        self.sending = threading.RLock()
         self._lock = threading.Lock()
+        self._number = 0  # of the last command with what was in the box
+        self._returned: list[tuple[int, list[AckRun]]] = []  # by number, what the broker did not take
 
     def add(self, *runs: AckRun) -> None:
         """Say something about deliveries. Raises ConnectionClosed once nobody would send it."""
@@ -79,7 +85,25 @@ class AckBox:
             count = len(self.entries)
             taken = self.entries[:count]
             del self.entries[:count]
-        return coalesced(taken)
+            returned, self._returned = self._returned, []
+        return [*(run for _, runs in returned for run in runs), *coalesced(taken)]
+
+    def begin(self) -> int:
+        """The number of a command that is about to be sent; the caller holds ``sending``."""
+        self._number += 1
+        return self._number
+
+    def give_back(self, number: int, runs: list[AckRun]) -> None:
+        """The broker did not take the command of this number: what it said is said again, before anything later."""
+        with self._lock:
+            insort(self._returned, (number, runs))
+
+    @property
+    def waiting(self) -> int:
+        """How many messages it holds something about."""
+        with self._lock:
+            returned = sum(messages_in(runs) for _, runs in self._returned)
+            return returned + sum(one.length if isinstance(one, AckRun) else 1 for one in self.entries)
 
 
 def coalesced(entries: Iterable[Delivery | AckRun]) -> list[AckRun]:

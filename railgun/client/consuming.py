@@ -50,7 +50,7 @@ class Consuming:
         self.book = LeaseBook(self)
         self.listeners = Listeners(self)
         self.holdings = Holdings()
-        self._teller = Teller(connection)
+        self._teller = Teller(connection, self.flush)
         self.tell = self._teller.tell
         self.tell_later = self._teller.tell_later
         self._boxes: weakref.WeakValueDictionary[tuple[str, int, str, int], AckBox]
@@ -138,7 +138,7 @@ class Consuming:
         with box.sending:
             runs = box.take()
             for start in range(0, len(runs), _RUNS):
-                self.tell_later(box.address, runs[start : start + _RUNS])
+                self.tell_later(box.address, box=box, acks=runs[start : start + _RUNS])
 
     # -- holding, being present
 
@@ -269,7 +269,7 @@ class Consuming:
             if self._closed is not None:
                 return
             self._closed = error
-            waiting = sum(len(box.entries) for box in self._boxes.values())
+            waiting = sum(box.waiting for box in self._boxes.values())
             self._wanted.notify_all()
         if waiting:
             logger.error("acknowledgements of %d messages could not be sent: %s", waiting, error)

@@ -176,8 +176,7 @@ def fetch(
 
 
 def ack_and_fetch(box: AckBox, run: AckRun, make: type[Delivery], wait: float) -> Steps[list[Any]]:
-    """Acknowledge one message, and get the next, in one command (ACK-09)."""
-    yield from prepared(box.hub, box.stream, box.consumer)
+    """Acknowledge one message, and get the next, in one command (ACK-09); its consumer is :func:`prepared`."""
     return (yield from _pulled(box.hub, box.address, box, (run,), make, 1, wait))
 
 

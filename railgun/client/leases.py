@@ -84,7 +84,7 @@ class LeaseBook:
                 held = [] if box is None else box.take()
                 if box is not None and held:
                     ticket.address = box.address
-                self._hub.tell(ticket.address, [*held, *acks], ticket.pull, delivered=delivered)
+                self._hub.tell(ticket.address, ticket.pull, box=box, acks=[*held, *acks], delivered=delivered)
         except BaseException:
             self.forget(ticket)
             raise

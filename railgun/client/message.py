@@ -178,6 +178,11 @@ class Delivery(MessageViews):
         if self._resolved or self._box is None:
             raise self._refusal()
         self._resolved = True
+        try:
+            yield from fetching.prepared(self._box.hub, self.stream, self.consumer)
+        except RailgunError:
+            self._resolved = False  # nothing was sent
+            raise
         found = yield from fetching.ack_and_fetch(self._box, self._said(ACK), type(self), wait)
         return found[0] if found else None
 

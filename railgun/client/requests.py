@@ -44,13 +44,16 @@ class Requests:
         return call
 
     def confirm(self, box: AckBox, run: AckRun, timeout: float) -> PendingCall:
-        """Send an acknowledgement and all that wait beside it; the call ends once they are durable."""
+        """Send an acknowledgement behind all that wait; the call ends once they are durable. One that fails is not sent again."""
         self._connection.check()
         number = self._connection.packer.take_number()
         call = self.calls.add(number, timeout)
         told = partial(self._delivered, number, call)
         try:
-            self._connection.consuming.tell(box.address, [*box.take(), run], request=number, delivered=told)
+            with box.sending:  # what was said before is sent before it
+                self._connection.consuming.tell(
+                    box.address, box=box, acks=box.take(), once=[run], request=number, delivered=told
+                )
         except BaseException:
             self.calls.forget(number)
             raise

@@ -1,17 +1,18 @@
 """Commands to consumers: acknowledgements, pulls, and pulls that are given up.
 
-An acknowledgement that the broker did not take is sent again, once a second; what it still has not taken when the connection
-is closed is counted and logged, never dropped in silence.
+An acknowledgement that the broker did not take goes back into its box and is sent again, after a second or with what is said
+next about the consumer; what the broker still has not taken when the connection is closed is counted and logged, never dropped in
+silence.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from railgun.client.acks import Address, messages_in
+from railgun.client.acks import AckBox, Address, messages_in
 from railgun.client.transport import CONSUME, Delivered
 from railgun.errors import RailgunError
 from railgun.model.consumer_wire import AckRun, ConsumerCommand, Pull
@@ -27,29 +28,38 @@ _PAUSE = 1.0  # seconds before what the broker did not take is sent again
 class Teller:
     """Sends commands of one connection. Thread-safe."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, flush: Callable[[AckBox], None]) -> None:
         self._connection = connection
+        self._flush = flush
         self._lock = threading.Lock()
-        self._refused: list[tuple[Address, list[AckRun]]] = []  # what the broker did not take
+        self._refused: set[AckBox] = set()  # with something that the broker did not take
         self._repeated = 0.0  # when that was last sent again
         self._undelivered = 0  # messages whose acknowledgement the broker has not confirmed
 
     def tell(
         self,
         address: Address,
-        acks: Sequence[AckRun] = (),
         pull: Pull | None = None,
         *,
+        box: AckBox | None = None,
+        acks: Sequence[AckRun] = (),
+        once: Sequence[AckRun] = (),
         cancelled: Sequence[int] = (),
         request: int = 0,
         delivered: Delivered | None = None,
     ) -> None:
-        """Send one command. Raises what keeps it from being sent; its acknowledgements are sent again all the same."""
+        """Send one command. Raises what keeps it from being sent.
+
+        ``acks`` were taken out of ``box``, whose ``sending`` the caller holds; they are sent again if the broker does not take
+        them. So is not what is said ``once``: its caller waits for the outcome, and decides anew.
+        """
         runs = list(acks)
         count = messages_in(runs)
+        number = 0 if box is None else box.begin()
 
         def report(error: RailgunError | None) -> None:
-            self._ended(address, runs, count, error)
+            if box is not None and runs:
+                self._ended(box, number, runs, count, error)
             if delivered is not None:
                 delivered(error)
 
@@ -60,7 +70,7 @@ class Teller:
             address.number,
             self._connection.client,
             request,
-            runs,
+            [*runs, *once],
             pull,
             list(cancelled),
         )
@@ -70,35 +80,39 @@ class Teller:
         try:
             self._connection.transport.send(address.partition, key, CONSUME, command.encode(), report)
         except RailgunError as error:
-            self._ended(address, runs, count, error)
+            if box is not None and runs:
+                self._ended(box, number, runs, count, error)
             raise
 
     def tell_later(
         self,
         address: Address,
-        acks: Sequence[AckRun] = (),
         pull: Pull | None = None,
+        *,
+        box: AckBox | None = None,
+        acks: Sequence[AckRun] = (),
         cancelled: Sequence[int] = (),
     ) -> None:
         """As :meth:`tell`, for callers with nobody to raise to: what goes wrong is logged."""
         try:
-            self.tell(address, acks, pull, cancelled=cancelled)
+            self.tell(address, pull, box=box, acks=acks, cancelled=cancelled)
         except RailgunError as error:
             logger.warning("consumer %s/%s could not be told: %s", address.stream, address.consumer, error)
 
-    def _ended(self, address: Address, runs: list[AckRun], count: int, error: RailgunError | None) -> None:
-        if not runs:
-            return
+    def _ended(
+        self, box: AckBox, number: int, runs: list[AckRun], count: int, error: RailgunError | None
+    ) -> None:
         with self._lock:
             self._undelivered -= count
             if error is not None:
-                self._refused.append((address, runs))
+                box.give_back(number, runs)
+                self._refused.add(box)
         if error is not None:
             logger.warning(
                 "acknowledgements of %d messages of %s/%s did not reach the broker and are sent again: %s",
                 count,
-                address.stream,
-                address.consumer,
+                box.stream,
+                box.consumer,
                 error,
             )
 
@@ -108,15 +122,15 @@ class Teller:
             if not self._refused or now - self._repeated < _PAUSE:
                 return
             self._repeated = now
-            refused, self._refused = self._refused, []
-        for address, runs in refused:
-            self.tell_later(address, runs)
+            refused, self._refused = self._refused, set()
+        for box in refused:
+            self._flush(box)
 
     @property
     def untold(self) -> int:
         """How many messages have acknowledgements that the broker has not taken."""
         with self._lock:
-            return self._undelivered + sum(messages_in(runs) for _, runs in self._refused)
+            return self._undelivered + sum(box.waiting for box in self._refused)
 
     def abandon(self) -> None:
         """In a forked child: the lock may be held by a thread that does not exist here."""

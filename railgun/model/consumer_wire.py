@@ -48,7 +48,7 @@ class AckRun(NamedTuple):
     sequence: int
     length: int
     consumer_sequence: int
-    deliveries: int
+    deliveries: int  # 0: whichever delivery is the newest
     delay: int = 0
     reason: str = ""
 

@@ -82,7 +82,7 @@ class RawDeliveries:
             delivery.sequence,
             1,
             delivery.consumer_sequence,
-            delivery.deliveries,
+            0,  # as nats-server has it, the address of any delivery speaks of the message
             said.delay,
             said.reason,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import railgun
-from railgun.client import consuming, push_intake
+from railgun.client import consuming, push_intake, telling
 from railgun.client.connection import Connection
 from railgun.client.facade import Railgun
 from railgun.client.message import Message
@@ -200,6 +201,83 @@ def test_a_pull_does_not_overtake_what_another_thread_is_sending(
     fetched(shard, rg, 1)
     assert [run.kind for run in shard.acks] == ["nak"]
     assert [bool(command.acks) for command in shard.commands] == [False, True, False]
+
+
+@pytest.mark.rule("ACK-13")
+def test_a_confirmed_ack_does_not_overtake_what_another_thread_is_sending(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message,) = fetched(shard, rg, 1)
+    under_way, go_on, send = threading.Event(), threading.Event(), shard.send
+
+    def slowly(partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+        if kind == CONSUME and not under_way.is_set():
+            under_way.set()
+            assert go_on.wait(5)
+        send(partition, key, kind, value, delivered)
+
+    shard.confirm = True
+    monkeypatch.setattr(shard, "send", slowly)
+    message.in_progress()
+    assert under_way.wait(5)  # taken out of the box, and not sent yet
+    threading.Timer(0.2, go_on.set).start()
+    message.ack_sync(timeout=5)
+    assert [run.kind for run in shard.acks] == ["progress", "ack"]
+
+
+def test_what_the_broker_did_not_take_is_sent_before_what_was_said_later(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "_PAUSE", 1_000.0)
+    one, two = fetched(shard, rg, 2)
+    refused: list[Delivered] = []
+    send = shard.send
+    error: RailgunError | None = ConnectionLost("away")
+
+    def refusing(partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+        if kind == CONSUME and error is not None:
+            refused.append(delivered)
+        else:
+            send(partition, key, kind, value, delivered)
+
+    monkeypatch.setattr(shard, "send", refusing)
+    for sent, said in enumerate((one.in_progress, two.in_progress), 1):
+        said()
+        wait_until(lambda sent=sent: len(refused) == sent, "it was handed over", pause=0.002)
+    for delivered in refused:
+        delivered(error)
+    error = None
+    two.nak()
+    wait_until(lambda: "nak" in [run.kind for run in shard.acks], "it was sent", pause=0.002)
+    assert [(run.kind, run.sequence) for run in shard.acks] == [("progress", 1), ("progress", 2), ("nak", 2)]
+
+
+@pytest.mark.rule("EXO-05")
+def test_a_confirmed_ack_that_failed_is_not_sent_again_behind_the_callers_back(
+    shard: PlayedShard, rg: Railgun
+) -> None:
+    (message,) = fetched(shard, rg, 1)
+    shard.refuse = ConnectionLost("away")
+    with pytest.raises(ConnectionLost):
+        message.ack_sync()
+    shard.refuse = None
+    message.nak()
+    rg.connection.consuming._teller.repeat(math.inf)
+    wait_until(lambda: bool(shard.acks), "it was sent", pause=0.002)
+    assert [run.kind for run in shard.acks] == ["nak"]
+
+
+def test_a_message_whose_ack_was_never_sent_can_be_acknowledged(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message,) = fetched(shard, rg, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(shard, "workers", lambda: 0)
+        rg.connection.heard = -1_000.0
+        with pytest.raises(railgun.NoWorker, match="nothing was sent"):
+            message.ack_next()
+    message.ack()
+    wait_until(lambda: bool(shard.acks), "it was sent", pause=0.002)
 
 
 def test_acks_that_the_broker_did_not_take_are_sent_again(

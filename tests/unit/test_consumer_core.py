@@ -269,6 +269,64 @@ def test_more_than_a_drain_gives_out_comes_in_the_next_ones() -> None:
     assert counts == {"ann": 22_000, "bob": 3_000}
 
 
+# ------------------------------------------------------------ acknowledgements that come again, or late
+
+
+def naked(lease: Lease, delay: int = 0) -> AckRun:
+    return AckRun("nak", lease.sequences[0], 1, lease.consumer_sequences[0], lease.deliveries[0], delay)
+
+
+def one_message(**config: Any) -> Shards:
+    shards = lone({"ack_wait": 30 * SECOND, **config})
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    return shards
+
+
+@pytest.mark.rule("ACK-06", "ACK-08")
+def test_what_is_said_about_an_older_delivery_does_not_touch_the_newer_one() -> None:
+    shards = one_message()
+    first = pulled(shards)
+    shards.command("A", "c", acks=[naked(first)])
+    second = pulled(shards, id=2)
+    assert second.deliveries == [2]
+    shards.now += 20 * SECOND
+    shards.command("A", "c", acks=[naked(first), naked(first)._replace(kind="progress")])  # sent once more
+    shards.settle()
+    assert pulled(shards, id=3).deliveries == []  # whoever has it is not disturbed
+    shards.now += 11 * SECOND
+    shards.settle()
+    assert pulled(shards, id=4).deliveries == [3]  # and its ack wait was not begun anew
+
+
+@pytest.mark.rule("ACK-07")
+def test_a_delayed_nak_that_comes_twice_delays_once() -> None:
+    shards = one_message()
+    first = pulled(shards)
+    shards.command("A", "c", acks=[naked(first, 10 * SECOND)])
+    shards.settle()
+    shards.now += 9 * SECOND
+    shards.command("A", "c", acks=[naked(first, 10 * SECOND)])
+    shards.settle()
+    shards.now += SECOND
+    shards.settle()
+    assert pulled(shards, id=2).deliveries == [2]
+
+
+@pytest.mark.rule("ACK-15")
+def test_a_late_ack_or_term_still_resolves_the_message() -> None:
+    for kind in ("ack", "term"):
+        shards = one_message()
+        first = pulled(shards)
+        shards.command("A", "c", acks=[naked(first)])
+        assert pulled(shards, id=2).deliveries == [2]
+        shards.command("A", "c", acks=[naked(first)._replace(kind=kind)])
+        shards.settle()
+        shards.now += 31 * SECOND
+        shards.settle()
+        assert pulled(shards, id=3).deliveries == []
+
+
 # ------------------------------------------------------------ what changes nothing durable, and bad input
 
 

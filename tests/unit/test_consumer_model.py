@@ -272,7 +272,12 @@ class Model:
             one = consumer.pending.get(sequence)
             if one is None or not one.count:
                 continue
+            newest = one.last == ack.consumer_sequence + sequence - ack.sequence
+            if ack.deliveries and not newest and ack.kind in ("nak", "progress"):
+                continue
             if ack.kind == "nak":
+                if ack.deliveries and one.due:
+                    continue  # said before
                 consumer.events.append(("nak", sequence, one.last, one.count))
                 if one.count >= consumer.limit("max_deliver"):
                     consumer.spend(sequence)
@@ -286,7 +291,7 @@ class Model:
                     consumer.ready.append(sequence)
             elif one.due is None and ack.kind == "progress":
                 one.time = now
-            elif one.due is None and one.last == ack.consumer_sequence + sequence - ack.sequence:
+            elif one.due is None and newest:
                 if one.count == 1:
                     consumer.pending[sequence] = Delivery(0, 0, 0, 0, 0)
                 else:
@@ -476,8 +481,9 @@ class Both:
         known = sorted(consumer.pending)
         first = known[place % len(known)] if known and place < 50 else place % (self.model.last + 2) + 1
         one = consumer.pending.get(first)
-        number = one.last if one is not None else place
-        ack = AckRun(kind, first, length, number, one.count if one else 1, delay, "why")
+        number = one.last - (place % 5 == 0) if one is not None else place
+        deliveries = (one.count if one else 1) if place % 3 else 0  # 0: whichever delivery is the newest
+        ack = AckRun(kind, first, length, number, deliveries, delay, "why")
         assert real.acknowledge(ack, self.now) == self.model.acknowledge(consumer, ack, self.now)
 
     def do_wait(self, seconds: int, expire: bool) -> None:

@@ -44,8 +44,8 @@ def _nak(consumer: ConsumerState, ack: AckRun, now: int) -> None:
     """Deliver again, at once or after the delay (ACK-06, ACK-07); what was delivered often enough is spent."""
     spent = []
     for run in consumer.pending.remove(ack.sequence, ack.sequence + ack.length):
-        if not run.deliveries:
-            consumer.pending.add(run)  # ACK-16: never delivered
+        if not run.deliveries or not _speaks_of(ack, run) or (ack.deliveries and run.due > READY):
+            consumer.pending.add(run)  # ACK-16: never delivered; or said before, and sent once more
             continue
         consumer.tell("nak", run)
         consumer.touch()
@@ -61,7 +61,7 @@ def _nak(consumer: ConsumerState, ack: AckRun, now: int) -> None:
 def _progress(consumer: ConsumerState, ack: AckRun, now: int) -> None:
     """The ack wait begins anew, if it was not over (ACK-08)."""
     for run in consumer.pending.remove(ack.sequence, ack.sequence + ack.length):
-        if run.due:
+        if run.due or not _speaks_of(ack, run):
             consumer.pending.add(run)
         else:
             consumer.redelivery.expect([run._replace(time=now)])
@@ -71,7 +71,7 @@ def _progress(consumer: ConsumerState, ack: AckRun, now: int) -> None:
 def _back(consumer: ConsumerState, ack: AckRun, now: int) -> None:
     """Nobody was handed these deliveries: they come again, and do not count (RDL-05)."""
     for run in consumer.pending.remove(ack.sequence, ack.sequence + ack.length):
-        if run.due or run.last - run.sequence != ack.consumer_sequence - ack.sequence:
+        if run.due or not _is_newest(ack, run):
             consumer.pending.add(run)  # it is no longer, or not yet, this delivery that is waited for
             continue
         consumer.touch()
@@ -80,6 +80,19 @@ def _back(consumer: ConsumerState, ack: AckRun, now: int) -> None:
         else:
             consumer.owed.resolved(run)
             consumer.owed.park(run.sequence, run.end)
+
+
+def _is_newest(ack: AckRun, run: PendingRun) -> bool:
+    """Whether the answer names the newest delivery of these messages."""
+    return run.last - run.sequence == ack.consumer_sequence - ack.sequence
+
+
+def _speaks_of(ack: AckRun, run: PendingRun) -> bool:
+    """Whether a nak or a sign of progress counts: an answer that comes late, or is sent again, must not touch a newer delivery.
+
+    A count of 0 names no delivery: it speaks of whichever is the newest.
+    """
+    return not ack.deliveries or _is_newest(ack, run)
 
 
 _KINDS = {"ack": _ack, "nak": _nak, "progress": _progress, "term": _term, "back": _back}
