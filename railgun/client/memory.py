@@ -41,15 +41,10 @@ class MemoryCluster:
         self, names: Names, partitions: int = PARTITIONS, limits: ClusterLimits | None = None
     ) -> None:
         self.topology = Topology(partitions)
-        limits = limits or ClusterLimits()
-        self._cores = [
-            ShardCore(
-                number, partitions, names, limits, MemoryTable(), test_clock=True, read_log=self.read_log
-            )
-            for number in range(partitions)
-        ]
-        for core in self._cores:
-            core.load()
+        self._names = names
+        self._limits = limits or ClusterLimits()
+        self._tables = [MemoryTable() for _ in range(partitions)]
+        self._cores = [self._load(number) for number in range(partitions)]
         self._lock = threading.Lock()
         self._due = threading.Condition(self._lock)
         self._inbox: list[deque[Input]] = [deque() for _ in self._cores]
@@ -66,6 +61,19 @@ class MemoryCluster:
         self._runner = 0  # the thread that is deciding
         self._next_due: int | None = None
         self._timer: threading.Thread | None = None
+
+    def _load(self, shard: int) -> ShardCore:
+        core = ShardCore(
+            shard,
+            self.topology.partitions,
+            self._names,
+            self._limits,
+            self._tables[shard],
+            test_clock=True,
+            read_log=self.read_log,
+        )
+        core.load()
+        return core
 
     # -- clients
 
@@ -111,6 +119,8 @@ class MemoryCluster:
                 deliveries = self._decide(self._cores[shard], inputs)
             except Exception as error:
                 logger.exception("a shard in memory failed")
+                # Before the commit nothing has happened, after it all has: either way the table knows what holds.
+                self._cores[shard] = self._load(shard)
                 with self._lock:
                     self._runner = 0
                     receivers = list(self._receivers.values())
@@ -133,6 +143,9 @@ class MemoryCluster:
 
     def _decide(self, core: ShardCore, inputs: list[Input]) -> list[tuple[Receiver, bytes]]:
         drain = core.apply(inputs, time.time_ns())
+        answers = {
+            client: replies.batch(core.partition, 0).encode() for client, replies in drain.replies.items()
+        }
         with self._lock:
             first_offsets = self._write(drain)
         core.committed(drain, first_offsets)
@@ -141,11 +154,7 @@ class MemoryCluster:
             advised = list(self._advised) if drain.advisories else []
         for take in advised:
             take([(advisory.subject, advisory.body) for advisory in drain.advisories])
-        return [
-            (receiver, drain.replies[client].batch(core.partition, 0).encode())
-            for client, receiver in receivers
-            if client in drain.replies
-        ]
+        return [(receiver, answers[client]) for client, receiver in receivers if client in answers]
 
     def _write(self, drain: Drain) -> dict[str, int]:
         for change in drain.topics:

@@ -2,7 +2,7 @@
 
 One list of inputs becomes one :class:`~railgun.node.drain.Drain`. The driver makes it durable and calls
 :meth:`ShardCore.committed`, or :meth:`ShardCore.aborted`, after which it is as if :meth:`ShardCore.apply` had never run.
-Bad input never raises: it is answered, or kept in ``rejected`` with the reason.
+A core whose ``committed`` raised is spent: it decides nothing more, a new one is loaded. Bad input never raises: it is answered, or kept in ``rejected`` with the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from railgun.node.captures import Captures
 from railgun.node.clock import ShardClock
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.dead_letters import ReadLog
-from railgun.node.drain import Drain, Input, LogAppend, Trim
+from railgun.node.drain import AfterCommit, Drain, Input, LogAppend, Trim
 from railgun.node.intake import Intake
 from railgun.node.ownership import REGISTRAR, OwnedStreams
 from railgun.node.publishing import Publishing
@@ -52,6 +52,7 @@ class ShardCore:
         self.partition = partition
         self.next_command = 0
         self.next_forward = 0
+        self._spent = False  # a drain is durable that this core has not followed, or not to its end
         self._table = table
         self._overlay = Overlay(table)
         self._work = Work()
@@ -125,6 +126,7 @@ class ShardCore:
 
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
         """Decide everything in ``inputs``, and whatever is due at ``now`` (wall clock, ns)."""
+        self._must_not_be_spent()
         work = self._work = Work()
         moment = self._clock.moment(now)
         self._consumers.begin(moment)
@@ -148,6 +150,7 @@ class ShardCore:
 
     def refuse(self, culprit: Input, reason: str) -> Drain:
         """A drain that does nothing but refuse this one input, which could not be applied."""
+        self._must_not_be_spent()
         work = self._work = Work()
         work.reject(culprit, reason)
         self._pass(culprit)
@@ -155,15 +158,15 @@ class ShardCore:
             self._intake.refuse(culprit, refusals.unavailable(reason), work)
         return self._finished(work)
 
-    def committed(self, drain: Drain, first_offsets: Mapping[str, int]) -> None:
-        """The drain is durable. ``first_offsets``: log topic to the offset of the first message of its append."""
-        bodies: dict[bytes, bytes] = {}
-        for topic, append in drain.appends.items():
-            state = self._streams.get(append.stream)
-            if state is not None and not state.bodies.keeps:
-                bodies |= _bodies(append, self._work.bases.get(topic, ()))
+    def committed(self, drain: Drain, first_offsets: Mapping[str, int], position: int | None = None) -> None:
+        """The drain is durable. Whatever is raised here, the core is spent.
+
+        ``first_offsets``: log topic to the offset of the first message of its append; ``position``: the place in the
+        changelog behind the drain's own changes.
+        """
+        self._spent = True
         if drain.changes:
-            self._table.apply(drain.changes, bodies)
+            self._table.apply(drain.changes, drain.bodies, position)
         self._overlay.clear()
         self._consumers.committed()
         for topic, append in drain.appends.items():
@@ -172,12 +175,13 @@ class ShardCore:
             if state is None or first is None:
                 continue
             self._streams.recent.add(append.incarnation, append.sequences, append.headers, append.payloads)
-            bases = self._work.bases.get(topic, ())
-            places = {base: first + bisect_left(append.sequences, base) for base in bases}
+            places = {base: first + number for base, number in append.blocks}
             state.committed(places, first + len(append.sequences))
+        self._spent = False
 
     def aborted(self) -> None:
         """The last drain never happened: back to what the table holds."""
+        self._must_not_be_spent()
         self._overlay.clear()
         self._consumers.aborted()
         if self._work.structural:
@@ -193,6 +197,10 @@ class ShardCore:
             if state is not None:
                 self._timers.watch(state)
 
+    def _must_not_be_spent(self) -> None:
+        if self._spent:
+            raise AfterCommit("a drain is durable that this core did not follow: a new one must be loaded")
+
     def _pass(self, given: Input) -> None:
         if given.forwarded:
             self.next_forward = max(self.next_forward, given.offset + 1)
@@ -207,7 +215,12 @@ class ShardCore:
             log = work.logs.get(name) or Stored()
             if log.sequences or state.tombstones:
                 drain.appends[state.topic] = _log_append(state, log)
-            work.bases[state.topic] = state.seal()
+            bases = state.seal()
+            append = drain.appends.get(state.topic)
+            if append is not None:
+                append.blocks = [(base, bisect_left(append.sequences, base)) for base in bases]
+                if not state.bodies.keeps:
+                    drain.bodies |= _bodies(append)
             drain.trims.append(Trim(state.topic, state.index.offset(state.first_seq, state.log_end)))
             self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:
@@ -225,15 +238,17 @@ class ShardCore:
         self._work.send(partition, forward)
 
 
-def _bodies(append: LogAppend, bases: Sequence[int]) -> dict[bytes, bytes]:
+def _bodies(append: LogAppend) -> dict[bytes, bytes]:
     """The messages of each new block, by the block's key: gets find them beside it."""
     found = {}
-    bounds = [bisect_left(append.sequences, base) for base in bases]
-    for base, (start, stop) in zip(bases, pairwise([*bounds, len(append.sequences)]), strict=True):
+    ends = [*append.blocks, (0, len(append.sequences))]
+    for (base, start), (_, stop) in pairwise(ends):
         indexes = [sequence - base for sequence in append.sequences[start:stop]]
-        if indexes:
-            key = keys.of(keys.BLOCK, append.incarnation, base)
-            found[key] = pack_bodies(indexes, append.headers[start:stop], append.payloads[start:stop])
+        packed = (
+            pack_bodies(indexes, append.headers[start:stop], append.payloads[start:stop]) if indexes else None
+        )
+        if packed is not None:
+            found[keys.of(keys.BLOCK, append.incarnation, base)] = packed
     return found
 
 

@@ -2,6 +2,10 @@
 
 A shard's core (:mod:`railgun.node.core`) turns a list of :class:`Input` into one :class:`Drain`. A driver (Kafka, or
 the memory transport) makes the drain durable as one transaction, and tells the core whether it was.
+
+The commit divides a drain. Before it everything can be undone, and the same inputs applied again; so whatever can fail and
+can be computed beforehand is in the drain when it is decided. After it there is only the way forward: a core that fails
+then is dropped, and the state is restored from the changelog (:class:`AfterCommit`).
 """
 
 from __future__ import annotations
@@ -17,6 +21,10 @@ PACK = "pack"  # values of the header Railgun-Kind; a record without it is a pla
 REQUEST = "request"
 CONSUME = "consume"
 PRESENCE = "presence"
+
+
+class AfterCommit(Exception):
+    """The drain is durable, and the core did not follow: its inputs must never be applied again from memory."""
 
 
 class Input(NamedTuple):
@@ -43,6 +51,7 @@ class LogAppend:
     headers: list[Headers] = field(default_factory=list)  # the user's, without railgun's own
     times: list[int] = field(default_factory=list)
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)  # (written before message number, key)
+    blocks: list[tuple[int, int]] = field(default_factory=list)  # (base, number of its first message)
 
 
 class TopicChange(NamedTuple):
@@ -106,6 +115,7 @@ class Drain:
     forwards: int = 0
     appends: dict[str, LogAppend] = field(default_factory=dict)  # by topic
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
+    bodies: dict[bytes, bytes] = field(default_factory=dict)  # kept beside the changes of the same keys
     replies: dict[str, Replies] = field(default_factory=dict)  # by client
     registry: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     sent: list[tuple[int, bytes]] = field(default_factory=list)  # (partition of forwards, Forward)

@@ -9,10 +9,15 @@ a log topic is gone   quarantine its stream (503), go on with the others
 brokers unreachable   the same as fatal, for as long as it takes; no record is blamed
 anything else         try again; then one command at a time; the culprit is refused and kept
                       in ``rejected``
+it is committed       whatever fails now: drop core and table, restore them from the changelog; no
+                      record is applied again
+the store is damaged  wipe it once, restore it from the changelog, go on; soon again: the end
+the disk fails        the worker ends and says what to do
 nobody foresaw it     :class:`Unforeseen`: the worker ends, loudly
 ====================  ==========================================================================
 
-Records are applied again from memory; the consumer never seeks.
+Records are applied again from memory; the consumer never seeks. The commit is where that ends: what has passed
+:meth:`Committer.commit` leaves the only loop that there is (:meth:`Recovery._attempt`) before anything else is done with it.
 """
 
 from __future__ import annotations
@@ -24,8 +29,9 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError
 
-from railgun.node.drain import Input
-from railgun.node.transaction import TransactionFailed
+from railgun.node.drain import AfterCommit, Input
+from railgun.node.transaction import Committed, Prepared, TransactionFailed
+from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse
 
 log = logging.getLogger("railgun.node")
 
@@ -44,6 +50,10 @@ class OwnerLost(Exception):
 
 class Unforeseen(Exception):
     """No rule of this module applies: the worker must end rather than guess."""
+
+
+# What no further attempt makes better: handed on as it is.
+_FINAL: Final = (ShardStopped, OwnerLost, Unforeseen, AfterCommit, StoreFailed, StoreInUse)
 
 
 class Verdict(enum.Enum):
@@ -110,15 +120,22 @@ def verdict_on(error: KafkaError) -> Verdict:
 
 
 class Committer(Protocol):
-    """What recovery needs of a shard. ``commit`` and ``refuse`` leave the core as it was when they raise."""
+    """What recovery needs of a shard: the three steps of a drain, and the ways back to a state that can be trusted.
+
+    ``decide`` and ``commit`` may be repeated when they raise, once the state is ``rebuild``, ``reload`` or ``restore`` d.
+    ``conclude`` may not, and neither may what went before it.
+    """
 
     name: str
 
-    def commit(self, inputs: Sequence[Input]) -> None: ...
-    def refuse(self, culprit: Input, reason: str) -> None: ...
+    def decide(self, inputs: Sequence[Input]) -> Prepared: ...
+    def decide_refusal(self, culprit: Input, reason: str) -> Prepared: ...
+    def commit(self, prepared: Prepared) -> Committed: ...
+    def conclude(self, committed: Committed) -> None: ...
     def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool: ...
     def rebuild(self) -> None: ...
     def reload(self) -> None: ...
+    def restore(self, error: Exception) -> None: ...
     def still_owner(self) -> bool: ...
     def pause(self, seconds: float) -> None: ...
 
@@ -131,7 +148,7 @@ class Recovery:
 
     def settle(self, inputs: Sequence[Input]) -> None:
         """Decide and commit the inputs; one that cannot be committed is refused, the others are not held up."""
-        blamed = self._attempt(lambda: self._shard.commit(inputs))
+        blamed = self._attempt(lambda: self._shard.decide(inputs))
         if blamed is None:
             return
         if not inputs:
@@ -147,16 +164,16 @@ class Recovery:
             return
         culprit, reason = inputs[0], blamed
         log.error("%s: the command at offset %d is refused: %s", self._shard.name, culprit.offset, reason)
-        blamed = self._attempt(lambda: self._shard.refuse(culprit, reason))
+        blamed = self._attempt(lambda: self._shard.decide_refusal(culprit, reason))
         if blamed is not None:
             raise Unforeseen(f"{self._shard.name}: a command could not even be refused: {blamed}")
 
-    def _attempt(self, action: Callable[[], None]) -> str | None:
-        """Run until it succeeds (None) or its content is to blame (the reason)."""
+    def _attempt(self, decide: Callable[[], Prepared]) -> str | None:
+        """Decide and commit until that succeeds (None) or the content is to blame (the reason)."""
         failures, rebuilt, wait = 0, 0, _FIRST_PAUSE
         while True:
             try:
-                action()
+                committed = self._shard.commit(decide())
             except TransactionFailed as failed:
                 verdict = self._respond(failed)
                 if verdict is Verdict.CULPRIT or (verdict is Verdict.REBUILD and rebuilt >= ATTEMPTS):
@@ -164,18 +181,34 @@ class Recovery:
                     if failures >= ATTEMPTS:
                         return failed.error.str()
                 rebuilt += verdict is Verdict.REBUILD
+            except StoreDamaged as damage:
+                log.error("%s: %s", self._shard.name, damage)
+                self._shard.restore(damage)
+            except _FINAL:
+                raise
             except Exception as error:  # a defect in the rules must not stop the shard
-                if isinstance(error, ShardStopped | OwnerLost | Unforeseen):
-                    raise
                 log.exception("%s: the commands could not be applied", self._shard.name)
                 failures += 1
                 self._shard.reload()
                 if failures >= ATTEMPTS:
                     return f"{type(error).__name__}: {error}"
             else:
+                self._conclude(committed)
                 return None
             self._shard.pause(wait)
             wait = min(wait * 2, _LONGEST_PAUSE)
+
+    def _conclude(self, committed: Committed) -> None:
+        """Follow what is durable; by way of the changelog where the straight way fails. Nothing leads back to the inputs."""
+        try:
+            self._shard.conclude(committed)
+        except (ShardStopped, OwnerLost, Unforeseen):
+            raise
+        except Exception as error:
+            log.exception(
+                "%s: a drain is committed, its state is restored from the changelog", self._shard.name
+            )
+            self._shard.restore(error)
 
     def _respond(self, failed: TransactionFailed) -> Verdict:
         """Bring the shard back to where it can try again, and say what the failure was."""

@@ -26,7 +26,7 @@ from railgun.node.log_topics import change_topics, quarantine_missing
 from railgun.node.membership import Membership
 from railgun.node.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
 from railgun.node.standing import Standing
-from railgun.node.transaction import DrainWriter, TransactionFailed, reply_records
+from railgun.node.transaction import Committed, DrainWriter, Prepared, TransactionFailed, prepare
 from railgun.node.unfinished import Undecided, end_logs, end_state
 
 log = logging.getLogger("railgun.node")
@@ -70,11 +70,15 @@ class KafkaShard:
         self._sent = (0, 0)  # offsets of commands and forwards that the group knows from us
         self._unsent = False  # it does not know the newest
         self._recovery = Recovery(self)
+        self._end = threading.Lock()  # guards the next two: whoever comes second closes the table
+        self._unwanted = False  # close() was called
+        self._at_rest = True  # no thread works on the table
         self._thread = threading.Thread(target=self._main, name=f"railgun-shard-{partition}", daemon=True)
 
     # ------------------------------------------------------------ from the event loop
 
     def start(self) -> None:
+        self._at_rest = False
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -102,9 +106,20 @@ class KafkaShard:
         return left
 
     def close(self) -> None:
-        """Give memory and locks back, after :meth:`stop`; what is on disk stays."""
-        if self._former is not None:
-            self._former.close()
+        """Give memory and locks back, after :meth:`stop`; what is on disk stays.
+
+        Never under a thread that still works on it, in a commit that takes long: then the thread does it when it ends.
+        """
+        with self._end:
+            self._unwanted = True
+            now = self._at_rest
+        if now:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        former, self._former = self._former, None
+        if former is not None:
+            former.close()
         self._standing.close()
 
     # ------------------------------------------------------------ the thread
@@ -124,6 +139,11 @@ class KafkaShard:
             self._context.on_crash(error)
         finally:
             self._writer = None
+            with self._end:
+                self._at_rest = True
+                unwanted = self._unwanted
+            if unwanted:
+                self._let_go()
 
     def _drain_once(self) -> None:
         inputs, calls, room = self.inbox.take(self._seconds_to_wait())
@@ -173,7 +193,7 @@ class KafkaShard:
                 log.warning("%s: the producer could not be initialised: %s", self.name, error.args[0].str())
                 self.pause(0.5)
             else:
-                self._writer = DrainWriter(producer, context.names, self.partition, context.reply_factor)
+                self._writer = DrainWriter(producer, context.names, self.partition)
                 return
             finally:
                 self._init_started = None
@@ -197,6 +217,7 @@ class KafkaShard:
             self._standing = former._standing
         else:
             log.error("%s: its former thread is stuck: the state is restored beside it", self.name)
+            former.close()
             self._standing = Standing(self.partition, self._context, apart=True)
 
     def _catch_up(self) -> tuple[int, bool]:
@@ -220,7 +241,7 @@ class KafkaShard:
                 self.init_producer()
 
     def _write_marks(self, drain: Drain, commit: bool) -> None:
-        self._known_writer().write(drain, self._standing.epoch, [], self._member, commit=commit)
+        self._known_writer().write(self._prepare(drain), [], self._member, commit=commit)
 
     def _known_writer(self) -> DrainWriter:
         if self._writer is None:
@@ -235,64 +256,68 @@ class KafkaShard:
 
     # ------------------------------------------------------------ one drain (called by Recovery)
 
-    def commit(self, inputs: Sequence[Input]) -> None:
-        """Decide and make durable. On a TransactionFailed nothing has happened."""
+    def decide(self, inputs: Sequence[Input]) -> Prepared:
+        """Decide, and encode what may fail to be. Nothing has happened yet."""
         try:
-            drain = self._standing.core.apply(inputs, time.time_ns())
+            return self._prepare(self._standing.core.apply(inputs, time.time_ns()))
         except LogUnreadable as error:
             self._standing.core.aborted()
             raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
-        self._deliver(drain)
 
-    def refuse(self, culprit: Input, reason: str) -> None:
-        self._deliver(self._standing.core.refuse(culprit, reason))
+    def decide_refusal(self, culprit: Input, reason: str) -> Prepared:
+        return self._prepare(self._standing.core.refuse(culprit, reason))
 
-    def _deliver(self, drain: Drain) -> None:
-        core, context = self._standing.core, self._context
+    def _prepare(self, drain: Drain) -> Prepared:
+        return prepare(drain, self.partition, self._context.reply_factor, self._standing.epoch)
+
+    def commit(self, prepared: Prepared) -> Committed:
+        """Make durable. On a TransactionFailed nothing has happened, as far as we know; on anything else nothing has."""
+        drain = prepared.drain
         trusted = time.monotonic() - self._proved < _TRUSTED_SECONDS
         if drain.only_answers and (trusted or not drain.replies) and not self._offsets_due():
-            epoch = self._standing.epoch
-            for client, place, body in reply_records(
-                drain.replies, self.partition, context.reply_factor, epoch
-            ):
-                context.upkeep.send(context.names.replies, client, body, place)
-            core.committed(drain, {})
-            self._unsent = (drain.commands, drain.forwards) != self._sent
-            return
+            return Committed(drain, {}, None, prepared.answers)
         try:
-            first_offsets = self._transact(drain)
+            committed = self._transact(prepared)
         except TransactionFailed:
             self._abort()
-            core.aborted()
+            self._standing.core.aborted()
             raise
-        core.committed(drain, first_offsets)
+        except Exception:
+            self._abort()
+            raise
+        self._standing.committed(committed.changelog)
+        return committed
+
+    def conclude(self, committed: Committed) -> None:
+        """What follows a commit. There is no way back from here: on any error the state must be restored."""
+        context, drain = self._context, committed.drain
+        for client, place, body in committed.unsent:
+            context.upkeep.send(context.names.replies, client, body, place)
+        self._standing.core.committed(drain, committed.first_offsets, committed.changelog)
+        if committed.offsets:
+            self._proved = time.monotonic()
+            self._offsets_at = self._proved + _OFFSETS_SECONDS
+            self._sent = (drain.commands, drain.forwards)
+        self._unsent = (drain.commands, drain.forwards) != self._sent
         if drain.trims:
             context.upkeep.trim(drain.trims)
         for advisory in drain.advisories:
             subject = advisory.subject.encode()
             context.upkeep.send(context.names.advisories, subject, advisory.body, self.partition)
 
-    def _transact(self, drain: Drain) -> dict[str, int]:
-        names, standing = self._context.names, self._standing
+    def _transact(self, prepared: Prepared) -> Committed:
+        names, drain = self._context.names, prepared.drain
         writer = self._known_writer()
         if drain.topics or drain.doomed_topics:
             change_topics(drain, self._context, self._standing)
-        for topic in standing.quarantined.intersection(drain.appends):
+        for topic in self._standing.quarantined.intersection(drain.appends):
             # What still removes or marks messages of a stream whose log is gone has no log to say it in.
             del drain.appends[topic]
         offsets: list[TopicPartition] = []
         if time.monotonic() >= self._offsets_at:
             read = ((names.commands, drain.commands), (names.forwards, drain.forwards))
             offsets = [TopicPartition(topic, self.partition, offset) for topic, offset in read if offset]
-        written = writer.write(drain, standing.epoch, offsets, self._member)
-        if offsets:
-            self._proved = time.monotonic()
-            self._offsets_at = self._proved + _OFFSETS_SECONDS
-            self._sent = (drain.commands, drain.forwards)
-        self._unsent = (drain.commands, drain.forwards) != self._sent
-        if written.changelog is not None:
-            standing.table.follow(written.changelog)
-        return written.first_offsets
+        return writer.write(prepared, offsets, self._member)
 
     def _abort(self) -> None:
         """End the open transaction, if there is one; a producer that cannot even do that is given up."""
@@ -328,6 +353,11 @@ class KafkaShard:
         """A core that reads everything from the table again."""
         self._standing.load()
         self._announce()
+
+    def restore(self, error: Exception) -> None:
+        """The state as the changelog has it, whatever became of table and core; ``error`` is why they are not trusted."""
+        self._standing.give_up(error)
+        self.rebuild()
 
     def still_owner(self) -> bool:
         """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is not ours."""

@@ -168,8 +168,7 @@ class Shards:
             self._watch_task.cancel()
         await self.revoked()
         for shard in self._dormant.values():
-            if shard.stop(0):
-                shard.close()
+            shard.close()
         self._dormant.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

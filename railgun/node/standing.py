@@ -6,16 +6,25 @@ finds nothing new in the changelog shows that the core in memory is still curren
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from railgun.kafka.records import PartitionReader
 from railgun.kafka.topics import DELETE_RETENTION_MS
 from railgun.node.context import ShardContext
 from railgun.node.core import ShardCore
+from railgun.node.drain import AfterCommit
 from railgun.node.recovery import ShardStopped, Unforeseen
 from railgun.state.restore import restore
 from railgun.state.rocks import RocksTable
+from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse, let_go_of
+
+log = logging.getLogger("railgun.node")
+
+_DAMAGED_AGAIN: Final = 600.0  # seconds: damage so soon after a store was made anew is the disk's
 
 
 class Standing:
@@ -24,10 +33,12 @@ class Standing:
     def __init__(self, partition: int, context: ShardContext, *, apart: bool = False) -> None:
         """``apart``: in a folder of its own, because another table of this process holds the usual one."""
         self._partition = partition
-        self._folder = context.folder / (f"{partition}-{time.time_ns()}" if apart else str(partition))
         self._context = context
+        self._folder = self._apart() if apart else context.folder / str(partition)
         self._table: RocksTable | None = None
         self._core: ShardCore | None = None
+        self._committed = 0  # the place in the changelog that we know to be durable
+        self._renewed = float("-inf")
         self.epoch = 0
         self.quarantined: set[str] = set()
 
@@ -48,26 +59,48 @@ class Standing:
 
         Only after ``init_transactions``: what the former owner left open is decided by then. Raises ShardStopped.
         """
-        restored = self._restore(stopping)
-        kept = self._core is not None and restored == 0
-        if not kept:
-            self.load()
-        return restored, kept
+        while True:
+            try:
+                restored = self._restore(stopping)
+                kept = self._core is not None and restored == 0
+                if not kept:
+                    self.load()
+            except StoreDamaged as damage:
+                self.give_up(damage)
+            else:
+                return restored, kept
+
+    def committed(self, position: int | None) -> None:
+        """A drain is durable up to this place: no core may be made from a table that is not there yet."""
+        self._committed = max(self._committed, position or 0)
+
+    def give_up(self, error: Exception) -> None:
+        """Neither core nor table can be trusted: the next :meth:`catch_up` makes them anew.
+
+        Here, and nowhere else, a damaged store is wiped, once. Raises StoreFailed when that happened not long ago.
+        """
+        let_go_of(error)
+        self._core = None
+        if not isinstance(error, StoreDamaged):
+            self.close()  # opened again: after a write that failed, RocksDB takes no other
+            return
+        if time.monotonic() - self._renewed < _DAMAGED_AGAIN:
+            raise StoreFailed(
+                f"{error}. It was made anew only a moment ago, so the disk is failing. Nothing is lost, the changelog has "
+                "it all: replace the disk or name another data_dir, and start the worker again"
+            ) from error
+        self._renewed = time.monotonic()
+        if self._table is not None:
+            self._table.wipe(str(error))
 
     def _restore(self, stopping: Callable[[], bool]) -> int:
         context = self._context
-        if self._table is None:
-            self._table = RocksTable(
-                self._folder,
-                identity=f"{context.identity}/{self._partition}",
-                max_age=DELETE_RETENTION_MS / 2000,
-            )
-        table = self._table
+        table = self._table = self._table or self._open()
         with PartitionReader(context.kafka, context.names.changelog, self._partition) as reader:
             low, end = reader.bounds()
             if table.position and not low <= table.position <= end:
                 table.wipe(f"its place {table.position} is not in the changelog ({low} to {end})")
-                self._core = None
+                self._core, self._committed = None, 0
             count = restore(
                 table, reader.batches(table.position, stopping), end=end, name=f"shard {self._partition}"
             )
@@ -77,9 +110,27 @@ class Standing:
             raise ShardStopped
         return count
 
+    def _open(self) -> RocksTable:
+        identity, max_age = f"{self._context.identity}/{self._partition}", DELETE_RETENTION_MS / 2000
+        try:
+            return RocksTable(self._folder, identity=identity, max_age=max_age)
+        except StoreInUse:
+            # The data folder is this process's own: a thread of an earlier stay has not come back from its last commit.
+            log.warning("shard %d: its table is still in use, it is restored beside it", self._partition)
+            self._folder = self._apart()
+            return RocksTable(self._folder, identity=identity, max_age=max_age)
+
+    def _apart(self) -> Path:
+        return self._context.folder / f"{self._partition}-{time.time_ns()}"
+
     def load(self) -> None:
         """A core that reads everything from the table; a new epoch, because what was only in memory is gone."""
         context = self._context
+        if self.table.position < self._committed:
+            raise AfterCommit(
+                f"shard {self._partition}: the table is at {self.table.position} of the changelog, {self._committed} is "
+                "committed: it must be restored before it is read"
+            )
         core = ShardCore(
             self._partition,
             context.partitions,

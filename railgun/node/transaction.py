@@ -3,6 +3,9 @@
 :meth:`DrainWriter.write` returns only after the commit. Everything else is a :class:`TransactionFailed`, which says what
 Kafka said and which log topics could not be written; the caller aborts, decides and retries. This is the hottest loop
 of a worker (DESIGN 6): no record of a log costs more than one call and three small tuples.
+
+The three states of a drain are three types, so that nobody takes one for the other: a ``Drain`` is decided, a
+:class:`Prepared` has everything encoded that may fail to be, a :class:`Committed` is durable and knows no way back.
 """
 
 from __future__ import annotations
@@ -41,21 +44,38 @@ class TransactionFailed(Exception):
         super().__init__(str(error))
 
 
-class Written(NamedTuple):
-    """What only the brokers know: where the records of the drain are."""
+class Prepared(NamedTuple):
+    """A drain with its answers as records: (client, partition of ``replies``, body). Nothing has happened yet."""
 
+    drain: Drain
+    answers: list[tuple[bytes, int, bytes]]
+
+
+class Committed(NamedTuple):
+    """A drain that is durable, and what only the brokers know: where its records are.
+
+    One that decided nothing durable is committed without a transaction: its answers have yet to leave (``unsent``).
+    """
+
+    drain: Drain
     first_offsets: dict[str, int]  # of the first message of each append, by topic
     changelog: int | None  # the next changelog offset behind the drain's own records
+    unsent: list[tuple[bytes, int, bytes]]
+    offsets: bool = False  # the group's offsets were part of it
+
+
+def prepare(drain: Drain, shard: int, reply_factor: int, epoch: int) -> Prepared:
+    """Encode the answers of a decided drain."""
+    return Prepared(drain, list(reply_records(drain.replies, shard, reply_factor, epoch)))
 
 
 class DrainWriter:
     """Writes the drains of one shard through its transactional producer."""
 
-    def __init__(self, producer: Producer, names: Names, partition: int, reply_factor: int) -> None:
+    def __init__(self, producer: Producer, names: Names, partition: int) -> None:
         self._producer = producer
         self._names = names
         self._partition = partition
-        self._reply_factor = reply_factor
         self._failed: dict[str, KafkaError] = {}
         self._open = False
         self.call_started: float | None = (
@@ -63,41 +83,48 @@ class DrainWriter:
         )
 
     def write(
-        self,
-        drain: Drain,
-        epoch: int,
-        offsets: list[TopicPartition],
-        member: bytes,
-        *,
-        commit: bool = True,
-    ) -> Written:
-        """Commit the drain and the input offsets as one; or, for their markers' sake, abort them. Raises TransactionFailed."""
+        self, prepared: Prepared, offsets: list[TopicPartition], member: bytes, *, commit: bool = True
+    ) -> Committed:
+        """Commit the drain and the input offsets as one; or, for their markers' sake, abort them.
+
+        Raises TransactionFailed; from the commit on nothing else, because what is in doubt then is for the changelog to tell.
+        """
         self._failed = {}
         first: dict[str, int] = {}
         changelog: list[int] = []
-        producer = self._producer
+        producer, drain = self._producer, prepared.drain
+        in_doubt = False
         try:
             producer.begin_transaction()
             self._open = True
             for append in drain.appends.values():
                 self._produce_log(append, self._noted(append.topic, first))
             self._produce_changes(drain, changelog)
-            self._produce_replies(drain.replies, epoch)
+            for client, partition, body in prepared.answers:
+                self._produce_one(self._names.replies, body, client, partition)
             self._produce_rest(drain)
             if offsets:
                 self.call_started = monotonic()
                 producer.send_offsets_to_transaction(offsets, member, _COMMIT_SECONDS)
             if commit:
+                in_doubt = True
                 self._commit()
             else:
                 producer.flush(_COMMIT_SECONDS)
                 producer.abort_transaction(_ABORT_SECONDS)
                 self._open = False
+            behind = max(changelog) + 1 if changelog else None
+            return Committed(drain, first, behind, [], offsets=bool(offsets))
         except KafkaException as error:
             raise TransactionFailed(error.args[0], self._failed) from error
+        except Exception as error:
+            if not in_doubt or isinstance(error, TransactionFailed):
+                raise
+            raise TransactionFailed(
+                KafkaError(KafkaError._STATE, f"the commit ended oddly: {error!r}")
+            ) from error
         finally:
             self.call_started = None
-        return Written(first, max(changelog) + 1 if changelog else None)
 
     def abort(self) -> None:
         """Drop the open transaction, if there is one. Raises KafkaException when the producer is past saving."""
@@ -214,10 +241,6 @@ class DrainWriter:
             self._produce_one(
                 self._names.changelog, value, key, self._partition, note if number == last else None
             )
-
-    def _produce_replies(self, replies: dict[str, Replies], epoch: int) -> None:
-        for client, partition, body in reply_records(replies, self._partition, self._reply_factor, epoch):
-            self._produce_one(self._names.replies, body, client, partition)
 
     def _produce_rest(self, drain: Drain) -> None:
         for key, value in drain.registry:

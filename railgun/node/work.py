@@ -18,7 +18,6 @@ class Work:
         self.touched: dict[str, StreamState] = {}  # by name
         self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
         self.logs: dict[str, Stored] = {}  # by stream
-        self.bases: dict[str, list[int]] = {}  # by topic: the blocks that the drain added
         self.structural = False  # a stream was created, changed, deleted or swept
         self.in_flight = 0  # messages taken so far (PUB-20)
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves

@@ -7,6 +7,7 @@ stored it, or the disk was lost) is read from the log.
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -15,21 +16,31 @@ from railgun.model.headers import Headers
 from railgun.semantics.blocks import pack_column, unpack_column
 
 _LENGTHS = struct.Struct("<6I")
+_BETWEEN = "\0"
+_NARROW = 0xFFFF  # the largest number in a column of two bytes each
 
 
-def pack_bodies(indexes: Sequence[int], headers: Sequence[Headers], payloads: Sequence[bytes]) -> bytes:
-    """The messages as bytes; ``indexes`` are their places in the block, ascending."""
+def pack_bodies(
+    indexes: Sequence[int], headers: Sequence[Headers], payloads: Sequence[bytes]
+) -> bytes | None:
+    """The messages as bytes; ``indexes`` are their places in the block, ascending.
+
+    None where they cannot be packed: a header name with NUL in it, which no log can hold whole either.
+    """
     flat = [pair for of_one in headers for pair in of_one]
     number: dict[str, int] = {}
     for name, _ in flat:
         number.setdefault(name, len(number))
+    names = _BETWEEN.join(number)
+    if names.count(_BETWEEN) >= max(1, len(number)):
+        return None
     columns = (
         pack_column("H", indexes),
         pack_column("I", [len(payload) for payload in payloads]),
-        pack_column("H", [len(of_one) for of_one in headers]) if flat else b"",
-        pack_column("H", [number[name] for name, _ in flat]),
+        _pack_narrow([len(of_one) for of_one in headers]) if flat else b"",
+        _pack_narrow([number[name] for name, _ in flat]),
         pack_column("I", [len(value) for _, value in flat]),
-        "\0".join(number).encode("utf-8"),
+        names.encode("utf-8"),
     )
     sizes = _LENGTHS.pack(*map(len, columns))
     return b"".join((sizes, *columns, *(value for _, value in flat), *payloads))
@@ -45,10 +56,10 @@ class PackedBodies:
         indexes, sizes, counts, numbers, value_sizes, names = (data[a:b] for a, b in pairwise(ends))
         self._indexes = unpack_column("H", indexes)
         self._payload_sizes = unpack_column("I", sizes)
-        self._counts = unpack_column("H", counts)  # empty if no message has a header
-        self._numbers = unpack_column("H", numbers)
         self._value_sizes = unpack_column("I", value_sizes)
-        self._names = names.decode("utf-8").split("\0")
+        self._counts = _unpack_narrow(counts, len(self._indexes))  # empty if no message has a header
+        self._numbers = _unpack_narrow(numbers, len(self._value_sizes))
+        self._names = names.decode("utf-8").split(_BETWEEN)
         self._first_value = ends[-1]
         self._first_payload = ends[-1] + sum(self._value_sizes)
         self._begin()
@@ -77,3 +88,13 @@ class PackedBodies:
                 start = end
         self._at = at
         return headers, self._data[self._payload : self._payload + self._payload_sizes[at]]
+
+
+def _pack_narrow(values: Sequence[int]) -> bytes:
+    """A column that is two bytes wide wherever its numbers fit, else four."""
+    return pack_column("H" if max(values, default=0) <= _NARROW else "I", values)
+
+
+def _unpack_narrow(data: bytes, count: int) -> array[int]:
+    """The same again: how many there are tells how wide they were written."""
+    return unpack_column("H" if len(data) <= 2 * count else "I", data)

@@ -2,8 +2,9 @@
 
 Guarantees: what :meth:`RocksTable.apply` writes is there whole or not at all, together with the changelog position, so a
 store that was killed only has to read the changelog on from there. The changelog is the truth and this is a copy: a
-store that cannot be opened, that belongs to another changelog, or that slept too long is wiped, and says so in the log.
-Nothing is synced to the platter for the same reason. One process at a time: RocksDB's own lock sees to it.
+store that is found damaged when it is opened, that belongs to another changelog, or that slept too long is wiped, and
+says so in the log; damage that is found later is a :class:`StoreDamaged`, and the caller's to answer. Nothing is synced
+to the platter for the same reason. One process at a time: RocksDB's own lock sees to it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from railgun.state.store_errors import StoreDamaged, let_go_of, told
 from railgun.state.table import NO_COMPANIONS, Changes
 
 log = logging.getLogger("railgun.state")
@@ -100,23 +102,27 @@ class RocksTable:
     # ------------------------------------------------------------ the contract of a table
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._db.get(key)
-        return value
+        return _get(self._db, key, self._path)
 
     def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         cursor = self._db.iter()
-        cursor.seek_for_prev(key)
-        if not cursor.valid():
-            return None
-        found: bytes = cursor.key()
-        return (found, cursor.value()) if found.startswith(prefix) else None
+        try:
+            cursor.seek_for_prev(key)
+            if not cursor.valid():
+                cursor.status()  # raises if it is not the beginning but damage that ended it
+                return None
+            found: bytes = cursor.key()
+            return (found, cursor.value()) if found.startswith(prefix) else None
+        except Exception as error:
+            raise told(error, self._path) from error
+        finally:
+            del cursor
 
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        return _scan(self._db, prefix, start or prefix)
+        return _scan(self._db, prefix, start or prefix, self._path)
 
     def companion(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._beside.get(key)
-        return value
+        return _get(self._beside, key, self._path)
 
     def apply(
         self,
@@ -124,9 +130,8 @@ class RocksTable:
         companions: Mapping[bytes, bytes] = NO_COMPANIONS,
         position: int | None = None,
     ) -> None:
-        """All of the changes and the new position, or after a crash none of them."""
-        if position is not None:
-            self.position = position
+        """All of the changes and the new position; after a crash, or a StoreError, none of them."""
+        reached = self.position if position is None else position
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
@@ -135,58 +140,63 @@ class RocksTable:
                 batch.put(key, value)
         for key, value in companions.items():
             batch.put(key, value, self._companions)
-        batch.put(_MARK, self._mark(), self._meta)
+        batch.put(_MARK, self._mark(reached), self._meta)
+        try:
+            self._write(batch)
+        except Exception as error:
+            raise told(error, self._path) from error
+        self.position = reached
+
+    def _write(self, batch: WriteBatch) -> None:
         self._db.write(batch)
 
     # ------------------------------------------------------------ its life
 
-    def follow(self, position: int) -> None:
-        """The next :meth:`apply` brings the table to this changelog position."""
-        self.position = position
-
     def wipe(self, reason: str) -> None:
-        """Forget everything: the changelog will be read from its start."""
-        log.warning("the store %s is rebuilt from the changelog: %s", self._path, reason)
+        """Forget everything: the changelog will be read from its start. Raises StoreError where not even that works."""
         self.close()
-        shutil.rmtree(self._path, ignore_errors=True)
-        self._db, self.position = self._open()
+        self._db, self.position = self._renew(reason), 0
 
     def close(self) -> None:
+        """Give the lock back. What a full disk does not take any more is in the changelog."""
         self._let_go()
-        self._db.close()
+        try:
+            self._db.close()
+        except Exception as error:  # noqa: BLE001 - the store is a copy, and is left whatever happens
+            log.warning("the store %s was not closed in order: %s", self._path, error)
 
     def _let_go(self) -> None:
         """A handle of a column family keeps the store open, and so locked."""
         self._meta = self._companions = self._beside = None
         self.scratch.close()
 
-    def _mark(self) -> bytes:
-        return json.dumps(
-            {"identity": self._identity, "position": self.position, "time": time.time()}
-        ).encode()
+    def _mark(self, position: int) -> bytes:
+        return json.dumps({"identity": self._identity, "position": position, "time": time.time()}).encode()
 
     def _open(self) -> tuple[Rdict, int]:
         try:
             db = self._connect()
-            raw = db.get_column_family(_META).get(_MARK)
-            mark: dict[str, Any] = json.loads(raw) if raw is not None else {}
-            position = int(mark.get("position", 0))
-        except Exception as error:
-            if "lock" in str(error).lower():
-                raise  # another process lives in there: not damaged, and not ours
-            return self._renew(f"it cannot be opened ({error})"), 0
-        if not mark:
-            return db, 0
-        reason = None
-        if mark.get("identity") != self._identity:
-            reason = "it belongs to another changelog"
-        elif time.time() - float(mark.get("time", 0)) > self._max_age:
-            reason = "it has not followed the changelog for too long"
+        except StoreDamaged as damage:
+            let_go_of(damage)
+            return self._renew(f"it cannot be opened ({damage})"), 0
+        try:
+            mark = _read_mark(db, self._path)
+            reason = self._distrusted(mark) if mark else None
+        except StoreDamaged as damage:
+            mark, reason = {}, str(damage)
         if reason is None:
-            return db, position
+            return db, int(mark.get("position", 0))
         self._let_go()
         db.close()
         return self._renew(reason), 0
+
+    def _distrusted(self, mark: dict[str, Any]) -> str | None:
+        """Why what the store holds must not be used; None: it may."""
+        if mark["identity"] != self._identity:
+            return "it belongs to another changelog"
+        if time.time() - float(mark["time"]) > self._max_age:
+            return "it has not followed the changelog for too long"
+        return None
 
     def _renew(self, reason: str) -> Rdict:
         log.warning("the store %s is rebuilt from the changelog: %s", self._path, reason)
@@ -194,20 +204,37 @@ class RocksTable:
         return self._connect()
 
     def _connect(self) -> Rdict:
-        self._path.mkdir(parents=True, exist_ok=True)
         families = {_META: Options(raw_mode=True), _COMPANIONS: _companion_options(), _SCRATCH: _options()}
-        db = Rdict(str(self._path), _options(), families)
-        self._meta = db.get_column_family_handle(_META)
-        self._companions = db.get_column_family_handle(_COMPANIONS)
-        self._beside = db.get_column_family(_COMPANIONS)
-        self.scratch = RocksScratch(db)
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            db = Rdict(str(self._path), _options(), families)
+            self._meta = db.get_column_family_handle(_META)
+            self._companions = db.get_column_family_handle(_COMPANIONS)
+            self._beside = db.get_column_family(_COMPANIONS)
+            self.scratch = RocksScratch(db, self._path)
+        except Exception as error:
+            self._meta = self._companions = self._beside = None
+            raise told(error, self._path) from error
         return db
+
+
+def _read_mark(db: Rdict, path: Path) -> dict[str, Any]:
+    """Whose store it is, how far it got, and when; empty if nothing was ever written."""
+    try:
+        raw = db.get_column_family(_META).get(_MARK)
+        mark: dict[str, Any] = {} if raw is None else json.loads(raw)
+        if mark:
+            mark = {**mark, "position": int(mark["position"]), "time": float(mark["time"])}
+    except Exception as error:
+        raise told(error, path) from error
+    return mark
 
 
 class RocksScratch:
     """The scratch space of a table: a column family that nobody expects to survive."""
 
-    def __init__(self, db: Rdict) -> None:
+    def __init__(self, db: Rdict, path: Path) -> None:
+        self._path = path
         db.drop_column_family(_SCRATCH)
         self._db: Any = db.create_column_family(_SCRATCH, _options())
         self._handle: Any = db.get_column_family_handle(_SCRATCH)
@@ -215,11 +242,10 @@ class RocksScratch:
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property in truth
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._db.get(key)
-        return value
+        return _get(self._db, key, self._path)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return _scan(self._db, prefix, prefix)
+        return _scan(self._db, prefix, prefix, self._path)
 
     def apply(self, changes: Changes) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -228,22 +254,42 @@ class RocksScratch:
                 batch.delete(key, self._handle)
             else:
                 batch.put(key, value, self._handle)
-        self._db.write(batch, self._unlogged)
+        try:
+            self._db.write(batch, self._unlogged)
+        except Exception as error:
+            raise told(error, self._path) from error
 
     def clear(self, prefix: bytes) -> None:
         if next(self.scan(prefix), None) is not None:
-            self._db.delete_range(prefix, prefix + b"\xff" * 64)
+            try:
+                self._db.delete_range(prefix, prefix + b"\xff" * 64)
+            except Exception as error:
+                raise told(error, self._path) from error
 
     def close(self) -> None:
         self._db = self._handle = None  # a handle keeps the store locked
 
 
-def _scan(db: Any, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _get(db: Any, key: bytes, path: Path) -> bytes | None:
+    try:
+        value: bytes | None = db.get(key)
+    except Exception as error:
+        raise told(error, path) from error
+    return value
+
+
+def _scan(db: Any, prefix: bytes, start: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
     cursor = db.iter()
-    cursor.seek(start)
-    while cursor.valid():
-        key: bytes = cursor.key()
-        if not key.startswith(prefix):
-            return
-        yield key, cursor.value()
-        cursor.next()
+    try:
+        cursor.seek(start)
+        while cursor.valid():
+            key: bytes = cursor.key()
+            if not key.startswith(prefix):
+                return
+            yield key, cursor.value()
+            cursor.next()
+        cursor.status()  # raises if it is not the end but damage that ended it
+    except Exception as error:
+        raise told(error, path) from error
+    finally:
+        del cursor  # it keeps the store locked for as long as somebody keeps this frame

@@ -52,9 +52,15 @@ class Table(Protocol):
     def companion(self, key: bytes) -> bytes | None:
         """What was put beside the key's value, if this table kept it."""
 
-    def apply(self, changes: Changes, companions: Mapping[bytes, bytes] = NO_COMPANIONS) -> None:
-        """All of the changes, or after a crash none of them.
+    def apply(
+        self,
+        changes: Changes,
+        companions: Mapping[bytes, bytes] = NO_COMPANIONS,
+        position: int | None = None,
+    ) -> None:
+        """All of the changes, or after a crash or an error none of them.
 
+        ``position``: the place in the changelog that the table has reached with them; it moves with them or not at all.
         ``companions`` are kept beside the values of their keys, for as long as there is room. They are no part of the
         state: one may be missing at any time, and a table that was restored has none.
         """
@@ -85,7 +91,12 @@ class MemoryTable:
     def companion(self, key: bytes) -> bytes | None:
         return None
 
-    def apply(self, changes: Changes, companions: Mapping[bytes, bytes] = NO_COMPANIONS) -> None:
+    def apply(
+        self,
+        changes: Changes,
+        companions: Mapping[bytes, bytes] = NO_COMPANIONS,
+        position: int | None = None,
+    ) -> None:
         for key, value in changes.items():
             if value is None:
                 self._entries.pop(key, None)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from confluent_kafka import KafkaError
 
-from railgun.node.drain import Input
+from railgun.node.drain import Drain, Input
 from railgun.node.recovery import OwnerLost, Recovery, Unforeseen, Verdict, verdict_on
-from railgun.node.transaction import TransactionFailed
+from railgun.node.transaction import Committed, Prepared, TransactionFailed
+from railgun.state.store_errors import StoreDamaged, StoreFailed
 
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -30,18 +31,31 @@ class FakeShard:
         self.fault = fault
         self.committed: list[int] = []
         self.refused: list[int] = []
+        self.decided: list[int] = []
+        self.late: list[Exception] = []  # raised after the commit
         self.done: list[str] = []
         self.owner = True
         self.gone = False
 
-    def commit(self, inputs: Sequence[Input]) -> None:
+    def decide(self, inputs: Sequence[Input]) -> Prepared:
         error = self.fault(inputs)
         if error is not None:
             raise error
-        self.committed += [one.offset for one in inputs]
+        self.decided = [one.offset for one in inputs]
+        return Prepared(Drain(), [])
 
-    def refuse(self, culprit: Input, reason: str) -> None:
+    def decide_refusal(self, culprit: Input, reason: str) -> Prepared:
+        self.decided = []
         self.refused.append(culprit.offset)
+        return Prepared(Drain(), [])
+
+    def commit(self, prepared: Prepared) -> Committed:
+        self.committed += self.decided
+        return Committed(prepared.drain, {}, None, [])
+
+    def conclude(self, committed: Committed) -> None:
+        if self.late:
+            raise self.late.pop()
 
     def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool:
         gone, self.gone = self.gone, False
@@ -52,6 +66,11 @@ class FakeShard:
 
     def reload(self) -> None:
         self.done.append("reload")
+
+    def restore(self, error: Exception) -> None:
+        self.done.append("restore")
+        if isinstance(error, StoreFailed):
+            raise error
 
     def still_owner(self) -> bool:
         return self.owner
@@ -110,6 +129,32 @@ def test_a_lost_partition_stops_the_shard_and_an_owned_one_is_taken_again() -> N
 def test_what_is_due_by_time_cannot_be_refused() -> None:
     with pytest.raises(Unforeseen):
         Recovery(FakeShard(failing(TransactionFailed(TOO_LARGE), 99))).settle([])
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("a defect"), TransactionFailed(TIMED_OUT), StoreDamaged("b")]
+)
+def test_what_fails_after_the_commit_is_restored_and_never_applied_again(error: Exception) -> None:
+    shard = FakeShard(lambda _: None)
+    shard.late = [error]
+    Recovery(shard).settle([given(1), given(2)])
+    assert (shard.committed, shard.done) == ([1, 2], ["restore"])
+
+
+def test_a_state_that_cannot_be_restored_after_the_commit_is_the_end() -> None:
+    shard = FakeShard(lambda _: None)
+    shard.late = [StoreFailed("the disk is full")]
+    with pytest.raises(StoreFailed):
+        Recovery(shard).settle([given(1)])
+    assert shard.committed == [1]
+
+
+def test_a_damaged_store_blames_no_command_and_a_failing_disk_ends_the_shard() -> None:
+    shard = FakeShard(failing(StoreDamaged("block checksum mismatch"), 1))
+    Recovery(shard).settle([given(1)])
+    assert (shard.committed, shard.refused, shard.done[0]) == ([1], [], "restore")
+    with pytest.raises(StoreFailed):
+        Recovery(FakeShard(failing(StoreFailed("no space"), 1))).settle([given(1)])
 
 
 def test_verdicts() -> None:

@@ -137,8 +137,7 @@ def test_every_table_answers_alike(
 def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
     table = opened(tmp_path)
     table.apply({b"a": b"1", b"b": b"2"}, position=10)
-    table.follow(12)
-    table.apply({b"a": None})
+    table.apply({b"a": None}, position=12)
     table.close()
     again = opened(tmp_path)
     assert (list(again.scan(b"")), again.position) == ([(b"b", b"2")], 12)

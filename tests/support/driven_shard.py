@@ -1,0 +1,288 @@
+"""A shard with its thread, its table on disk and its transactions, on a broker that is a dictionary.
+
+Real: :class:`KafkaShard`, its recovery, its writer, RocksDB. Not real: librdkafka and the consumer group. So that a test can
+let a disk fill up or a commit take its time exactly where it wants to, and count what every reader of the log would see.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from railgun.model import headers as h
+from railgun.model.cluster import ClusterLimits
+from railgun.model.names import Names
+from railgun.model.replies import ReplyBatch
+from railgun.model.wire import ApiRequest, PublishPack
+from railgun.node import shard as shard_module
+from railgun.node import standing as standing_module
+from railgun.node.context import ShardContext
+from railgun.node.drain import Input
+from railgun.node.membership import Membership
+from railgun.node.shard import KafkaShard
+from tests.support.waiting import wait_until
+
+NAMES = Names()
+CLIENT = "client"
+MEMBER = Membership("workers", 1, "me")
+
+
+class Record(NamedTuple):
+    """A committed record."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+    headers: h.Headers
+
+    def is_message(self) -> bool:
+        return h.first(self.headers, h.LOG_SEQUENCE) is not None
+
+
+class Broker:
+    """Topics of one partition each. ``before_commit`` is called in the thread that commits."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[Record]] = {}
+        self.ends: dict[str, int] = {}
+        self.fences = 0
+        self.before_commit: Callable[[], None] = lambda: None
+
+    def append(self, topic: str, key: bytes | None, value: bytes | None, headers: h.Headers = ()) -> int:
+        offset = self.ends.get(topic, 0)
+        self.ends[topic] = offset + 1
+        self.topics.setdefault(topic, []).append(Record(offset, key or b"", value, headers))
+        return offset
+
+
+class FakeProducer:
+    """A transactional producer: records are on the broker when the transaction commits, and never before."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._broker: Broker = settings["broker"]
+        self._waiting: list[tuple[Any, ...]] | None = None
+        self._fence = 0
+
+    def init_transactions(self, timeout: float) -> None:
+        self._broker.fences += 1
+        self._fence = self._broker.fences
+
+    def begin_transaction(self) -> None:
+        if self._waiting is not None:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self._waiting = []
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        callback: Any = None,
+        alias: Any = None,
+        millis: int = 0,
+        headers: Any = None,
+    ) -> None:
+        assert self._waiting is not None
+        self._waiting.append((topic, key, value, headers or (), callback))
+
+    def send_offsets_to_transaction(self, *_: Any) -> None: ...
+
+    def commit_transaction(self, timeout: float) -> None:
+        self._broker.before_commit()
+        if self._fence != self._broker.fences:
+            raise KafkaException(KafkaError(KafkaError._FENCED))
+        waiting, self._waiting = self._waiting or [], None
+        for topic, key, value, headers, callback in waiting:
+            offset = self._broker.append(topic, key, value, headers)
+            if callback is not None:
+                callback(None, SimpleNamespace(offset=lambda offset=offset: offset))
+        for topic in {one[0] for one in waiting}:
+            self._broker.ends[topic] += 1  # the marker of the transaction
+
+    def abort_transaction(self, timeout: float) -> None:
+        self._waiting = None
+
+    def purge(self) -> None: ...
+    def poll(self, timeout: float) -> None: ...
+    def flush(self, timeout: float) -> None: ...
+
+
+class FakeReader:
+    """The changelog of the broker, as a restore reads it."""
+
+    def __init__(self, kafka: Any, topic: str, partition: int) -> None:
+        self._broker: Broker = kafka.broker
+        self._topic = topic
+
+    def __enter__(self) -> FakeReader:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def bounds(self) -> tuple[int, int]:
+        return 0, self._broker.ends.get(self._topic, 0)
+
+    def batches(self, start: int, cancelled: Callable[[], bool]) -> Iterator[list[Record]]:
+        batch = [record for record in self._broker.topics.get(self._topic, []) if record.offset >= start]
+        if batch and not cancelled():
+            yield batch
+
+
+class Undecided:
+    """Nothing is ever left undecided."""
+
+    def __init__(self, *_: Any) -> None: ...
+    def __enter__(self) -> Undecided:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Upkeep:
+    """Sends at once."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def send(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
+        self._broker.append(topic, key, value)
+
+    def trim(self, trims: Any) -> None: ...
+    def forget(self, topic: str) -> None: ...
+    def watch_for(self, topic: str, found: Any) -> None: ...
+
+
+class Driven:
+    """One shard of a cluster of one, its broker, and what a client would do with it."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.broker = Broker()
+        self.crashed: list[BaseException] = []
+        self._request = 0
+        self._fed = {NAMES.commands: 0, NAMES.forwards: 0}
+        for name, fake in (("Producer", FakeProducer), ("Undecided", Undecided)):
+            patch.setattr(shard_module, name, fake)
+        for name in ("end_state", "end_logs"):
+            patch.setattr(shard_module, name, lambda *_: None)
+        patch.setattr(standing_module, "PartitionReader", FakeReader)
+        settings = {"broker": self.broker}
+        context: Any = SimpleNamespace(
+            kafka=SimpleNamespace(broker=self.broker, transactional_producer=lambda _: settings),
+            names=NAMES,
+            partitions=1,
+            reply_factor=1,
+            limits=ClusterLimits(),
+            test_clock=False,
+            node="test",
+            folder=folder,
+            identity="changelog",
+            topics=SimpleNamespace(
+                create_log=lambda *_, **__: None, delete=lambda _: None, exists=lambda _: True
+            ),
+            upkeep=Upkeep(self.broker),
+            read_log=lambda places: [None for _ in places],
+            is_current=lambda _: True,
+            owns=lambda *_: True,
+            on_room=lambda _: None,
+            on_crash=self.crashed.append,
+        )
+        self.context: ShardContext = context
+        self.shard = self.take_over()
+
+    def take_over(self, former: KafkaShard | None = None) -> KafkaShard:
+        """A new stay of the partition, which reads its input again from the start, as after expired offsets."""
+        self._fed = dict.fromkeys(self._fed, 0)
+        self.shard = KafkaShard(0, self.context, MEMBER, former)
+        self.shard.start()
+        return self.shard
+
+    # -- what a client does
+
+    def create(self, stream: str, **config: Any) -> None:
+        self._request += 1
+        body = json.dumps({"name": stream, "subjects": [f"{stream}.>"], **config}).encode()
+        request = ApiRequest(CLIENT, self._request, f"STREAM.CREATE.{stream}", stream, [], body)
+        self._send(request.encode(), b"request")
+        self.await_answers(self._request)
+
+    def publish(
+        self, stream: str, ids: list[str], headers: list[list[tuple[str, bytes]]] | None = None
+    ) -> int:
+        """Send a pack; its last request."""
+        first = self._request + 1
+        self._request += len(ids)
+        pack = PublishPack(
+            stream, CLIENT, first, [f"{stream}.a"] * len(ids), ids, headers or [], [b"x"] * len(ids)
+        )
+        self._send(pack.encode(), b"pack")
+        return self._request
+
+    def _send(self, value: bytes, kind: bytes) -> None:
+        self.broker.append(NAMES.commands, b"", value, [(h.COMMAND_KIND, kind)])
+
+    def feed(self) -> None:
+        """Give the shard what has arrived for it."""
+        for topic, forwarded in ((NAMES.commands, False), (NAMES.forwards, True)):
+            fresh = [r for r in self.broker.topics.get(topic, []) if r.offset >= self._fed[topic]]
+            if fresh:
+                self._fed[topic] = fresh[-1].offset + 1
+                now = time.time_ns()
+                self.shard.inbox.put(
+                    [Input(forwarded, r.offset, now, r.key, r.headers, r.value) for r in fresh]
+                )
+
+    # -- what it hears
+
+    def acked(self) -> set[int]:
+        """Requests that were answered with success, or as a duplicate."""
+        found: set[int] = set()
+        for record in list(self.broker.topics.get(NAMES.replies, [])):
+            batch = ReplyBatch.decode(record.value or b"")
+            found.update(answer.request for answer in batch.answers)
+            for pack in batch.packs:
+                for start, length, _ in pack.runs:
+                    found.update(range(pack.first_request + start, pack.first_request + start + length))
+                found.update(pack.first_request + index for index, _ in pack.duplicates)
+        return found
+
+    def await_answers(self, last: int) -> None:
+        """Until everything up to the request is answered, or the shard has crashed."""
+
+        def answered() -> bool:
+            self.feed()
+            return bool(self.crashed) or last in self.acked()
+
+        wait_until(answered, f"an answer to {last}", pause=0.005)
+
+    def stored_ids(self, stream: str) -> list[str]:
+        """The ids in the log, as any reader of Kafka sees them, in order."""
+        return [
+            (h.first(record.headers, h.MSG_ID) or b"").decode()
+            for record in self.broker.topics.get(NAMES.log(stream), [])
+            if record.is_message()
+        ]
+
+    def close(self) -> None:
+        self.shard.stop(10)
+        self.shard.close()
+
+
+class Gate:
+    """Holds a thread up where the test wants it."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self.opened.wait(30), "nobody opened the gate"
