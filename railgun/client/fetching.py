@@ -193,7 +193,8 @@ def _pulled(
     wait = min(max(wait, 0.0), LONGEST_WAIT)
     patience = wait + hub.connection.timeout
     number = hub.connection.packer.take_number()
-    pull = Pull(number, batch, 0, round(max(wait, _SHORTEST) * NANOS))
+    expires = round(max(wait, _SHORTEST) * NANOS)
+    pull = Pull(number, batch, 0, expires, patience=round(patience * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)
     try:
         hub.book.open(waiting.ticket, box, waiting.sent, acks)

@@ -55,10 +55,14 @@ class Ticket:
 
     def rest(self) -> Pull:
         """The pull as a new owner of the shard must be told of it: what is missing, and the time that is left."""
-        expires = self.pull.expires
+        expires, patience = self.pull.expires, self.pull.patience
         if self.ends is not None:
-            expires = max(round((self.ends - time.monotonic()) * NANOS), 1_000_000)
-        return self.pull._replace(batch=max(self.pull.batch - self.got, 1), expires=expires)
+            left = round((self.ends - time.monotonic()) * NANOS)
+            patience = patience and max(patience - (expires - left), 1_000_000)
+            expires = max(left, 1_000_000)
+        return self.pull._replace(
+            batch=max(self.pull.batch - self.got, 1), expires=expires, patience=patience
+        )
 
 
 class LeaseBook:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from railgun.model.cluster import ClusterLimits
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.wire import Located, encode
+from railgun.node.clock import SteadyClock
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input
 from railgun.state.table import MemoryTable
@@ -45,6 +45,7 @@ class MemoryCluster:
         self._limits = limits or ClusterLimits()
         self._tables = [MemoryTable() for _ in range(partitions)]
         self._cores = [self._load(number) for number in range(partitions)]
+        self._clock = SteadyClock()
         self._lock = threading.Lock()
         self._due = threading.Condition(self._lock)
         self._inbox: list[deque[Input]] = [deque() for _ in self._cores]
@@ -99,7 +100,7 @@ class MemoryCluster:
     def _put(self, partition: int, forwarded: bool, key: bytes, headers: h.Headers, value: bytes) -> None:
         offset = self._offsets[partition][forwarded]
         self._offsets[partition][forwarded] += 1
-        self._inbox[partition].append(Input(forwarded, offset, time.time_ns(), key, headers, value))
+        self._inbox[partition].append(Input(forwarded, offset, self._clock(), key, headers, value))
 
     # -- deciding
 
@@ -134,7 +135,7 @@ class MemoryCluster:
         for shard, inbox in enumerate(self._inbox):
             if inbox:
                 return shard, [inbox.popleft() for _ in range(min(len(inbox), _DRAIN))]
-        now = time.time_ns()
+        now = self._clock()
         for shard, core in enumerate(self._cores):
             due = core.next_deadline()
             if due is not None and due <= now:
@@ -142,7 +143,7 @@ class MemoryCluster:
         return None, []
 
     def _decide(self, core: ShardCore, inputs: list[Input]) -> list[tuple[Receiver, bytes]]:
-        drain = core.apply(inputs, time.time_ns())
+        drain = core.apply(inputs, self._clock())
         answers = {
             client: replies.batch(core.partition, 0).encode() for client, replies in drain.replies.items()
         }
@@ -201,7 +202,7 @@ class MemoryCluster:
                 if not self._receivers:
                     self._timer = None
                     return
-                left = None if self._next_due is None else (self._next_due - time.time_ns()) / 1e9
+                left = None if self._next_due is None else (self._next_due - self._clock()) / 1e9
                 if left is None or left > 0:
                     self._due.wait(None if left is None else min(left, 60.0))
                     continue

@@ -62,6 +62,7 @@ class Pull(NamedTuple):
     expires: int = 0
     no_wait: bool = False
     heartbeat: int = 0
+    patience: int = 0  # ns for which its caller waits for its end; 0: not told
 
 
 class ConsumerCommand(NamedTuple):
@@ -88,6 +89,7 @@ class ConsumerCommand(NamedTuple):
             },
             "acks": [run._asdict() for run in self.acks[len(plain) :]],
             "pull": None if self.pull is None else self.pull._asdict(),
+            "patience": 0 if self.pull is None else self.pull.patience,
         }
         return encode("consumer_command", value)
 
@@ -99,7 +101,8 @@ class ConsumerCommand(NamedTuple):
         if len({len(column) for column in columns}) > 1:
             raise WireError("the columns of acknowledgements differ in length")
         acks = [*map(AckRun, repeat("ack"), *columns), *(AckRun(**run) for run in value["acks"])]
-        pull = None if value["pull"] is None else Pull(**value["pull"])
+        patience = value.pop("patience")
+        pull = None if value["pull"] is None else Pull(**value["pull"], patience=patience)
         return cls(**(value | {"acks": acks, "pull": pull}))
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,11 +47,36 @@ def encode(name: str, value: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
+@cache
+def _older(name: str) -> list[tuple[Any, dict[str, Any]]]:
+    """The schema as it was before its last fields were added, newest first, with the defaults of those that it lacked."""
+    written = json.loads((schema_folder() / f"{name}.avsc").read_text("utf-8"))
+    fields, lacking, found = written["fields"], {}, []
+    while fields and "default" in fields[-1]:
+        lacking[fields[-1]["name"]] = fields[-1]["default"]
+        fields = fields[:-1]
+        found.append((fastavro.parse_schema(written | {"fields": fields}), dict(lacking)))
+    return found
+
+
 def decode(name: str, data: bytes) -> dict[str, Any]:
-    """The value of Avro bytes of schema ``name``. Raises WireError unless they are exactly one such value."""
+    """The value of Avro bytes of schema ``name``. Raises WireError unless they are exactly one such value.
+
+    A schema may grow at its end, by fields with a default: bytes from before then have the default.
+    """
+    try:
+        return _decode(name, schema(name), data)
+    except WireError as error:
+        for shape, defaults in _older(name) if error.__cause__ is not None else ():
+            with suppress(WireError):
+                return _decode(name, shape, data) | deepcopy(defaults)
+        raise
+
+
+def _decode(name: str, shape: Any, data: bytes) -> dict[str, Any]:
     source = io.BytesIO(data)
     try:
-        value = fastavro.schemaless_reader(source, schema(name), None)
+        value = fastavro.schemaless_reader(source, shape, None)
     except (
         EOFError,
         ValueError,

@@ -149,10 +149,13 @@ class Consuming:
         if line is not None and line.get((client, pull.id)) is not None:
             self._audience.know(client, now)
             return
-        waiting = pulls.begin(pull, client, time)
+        waiting = pulls.begin(pull, client, time, work.late)
         refused = pulls.refusal(pull, config)
         if refused is not None:
             self.tell(stream, consumer, waiting, refused, work)
+            return
+        if pulls.is_stale(pull, work.late):
+            self.tell(stream, consumer, waiting, waiting.timed_out(), work)
             return
         if self._full(key, consumer):
             self._serve(key, work, time)  # what can be answered leaves the line

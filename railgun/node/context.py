@@ -10,6 +10,7 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
 from railgun.model.cluster import ClusterLimits
 from railgun.model.names import Names
+from railgun.node.clock import SteadyClock
 from railgun.node.dead_letters import ReadLog
 from railgun.node.membership import Membership
 from railgun.node.upkeep import Upkeep
@@ -30,6 +31,7 @@ class ShardContext:
     identity: str  # of the changelog topic
     topics: Topics
     upkeep: Upkeep
+    clock: SteadyClock
     read_log: ReadLog
     is_current: Callable[
         [Membership], bool

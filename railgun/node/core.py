@@ -17,7 +17,7 @@ from railgun.model.cluster import ClusterLimits
 from railgun.model.names import Names
 from railgun.model.wire import Forward, WireError
 from railgun.node.captures import Captures
-from railgun.node.clock import ShardClock
+from railgun.node.clock import ShardClock, lateness
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.dead_letters import ReadLog
 from railgun.node.drain import AfterCommit, Drain, Input, LogAppend, Trim
@@ -95,20 +95,25 @@ class ShardCore:
 
     def _read_cursor(self) -> None:
         data = self._overlay.get(keys.CURSOR)
-        none_yet = {"commands": 0, "forwards": 0, "clock": 0}
+        none_yet = {"commands": 0, "forwards": 0, "clock": 0, "time": 0}
         cursor = none_yet if data is None else wire.decode("shard_cursor", data)
         self.next_command, self.next_forward = cursor["commands"], cursor["forwards"]
-        self._clock.load(self._overlay, cursor["clock"])
+        self._clock.load(self._overlay, cursor["clock"], cursor["time"])
 
     def next_deadline(self) -> int | None:
-        """When :meth:`apply` has something to do even without input (wall clock, ns)."""
+        """When :meth:`apply` has something to do even without input (the driver's clock, ns)."""
         by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
         if self._streams.sweeping or 0 in by_shard:
             return 0
-        by_wall = [self._clock.wall(due) for due in by_shard]
+        by_driver = [self._clock.driver(due) for due in by_shard]
         if self._consumers.next_look is not None:
-            by_wall.append(self._consumers.next_look)
-        return min(by_wall, default=None)
+            by_driver.append(self._consumers.next_look)
+        return min(by_driver, default=None)
+
+    @property
+    def time(self) -> int:
+        """The shard's time when it was last looked at, by this owner or a former one, ns."""
+        return self._clock.time
 
     def last_sequences(self) -> dict[str, int]:
         """The streams that live here, each with its last sequence."""
@@ -125,27 +130,30 @@ class ShardCore:
     # -- a drain
 
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
-        """Decide everything in ``inputs``, and whatever is due at ``now`` (wall clock, ns)."""
+        """Decide everything in ``inputs``, and whatever is due at ``now``: the driver's clock, ns, which never goes back."""
         self._must_not_be_spent()
         work = self._work = Work()
-        moment = self._clock.moment(now)
+        moment = self._clock.begin(now)
         self._consumers.begin(moment)
-        if self._timers.run(work, moment):
-            self._clock.newest = moment
+        self._timers.run(work, moment)
         self._consumers.run(work, moment)
+        self._clock.stored(work.stored_at)
         for given in inputs:
             if given.offset < (self.next_forward if given.forwarded else self.next_command):
                 continue  # decided before: the group's offsets were older than the cursor
             self._pass(given)
-            self._clock.receive(given.time)
+            self._clock.receive(given)
+            work.late = lateness(given, now)
             try:
                 self._intake.receive(given, now, work)
             except WireError as error:
                 work.reject(given, str(error))
+            self._clock.stored(work.stored_at)
         if self._streams.sweeping:
             work.structural = True
             self._streams.sweep(work.drain)
-        self._consumers.finish(work, self._clock.moment(now), now)
+        self._consumers.finish(work, self._clock.time, now)
+        self._clock.stored(work.stored_at)
         return self._finished(work)
 
     def refuse(self, culprit: Input, reason: str) -> Drain:
@@ -183,6 +191,7 @@ class ShardCore:
         """The last drain never happened: back to what the table holds."""
         self._must_not_be_spent()
         self._overlay.clear()
+        self._clock.aborted()
         self._consumers.aborted()
         if self._work.structural:
             self._read()
@@ -228,6 +237,7 @@ class ShardCore:
                 "commands": self.next_command,
                 "forwards": self.next_forward,
                 "clock": self._clock.newest,
+                "time": self._clock.time,
             }
             self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", cursor))
         drain.commands, drain.forwards = self.next_command, self.next_forward

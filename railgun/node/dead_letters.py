@@ -102,6 +102,7 @@ class DeadLetters:
                 work.reject(_rejected(pack.stream, subject, headers, payload, time), reason)
                 continue
             work.touch(state)
+            work.stored_at = max(work.stored_at, time)
             previous = state.last_of(subject)
             size = state.size_of(subject, h.block_size(headers), payload)
             sequence = state.store(subject, size, time, headers=headers, payload=payload)

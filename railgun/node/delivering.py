@@ -106,19 +106,25 @@ class Delivering:
                 self._attendance.change(key, after)  # cut short by our own bound: it is still its turn
             elif taken.count:
                 self._attendance.join(key, after, consumer.terms.filter)
-            if taken.stopped == "empty":
-                self._end_impatient(key, line, stream, consumer, work)
+            if taken.stopped in ("empty", "wall"):
+                ended = line.impatient() if taken.stopped == "empty" else line.late()
+                self._end(ended, key, stream, consumer, work)
             if taken.stopped in ("empty", "wall"):
                 return given, False
             if taken.stopped == "scan":
                 return given, True
         return given, False
 
-    def _end_impatient(
-        self, key: ConsumerKey, line: WaitingPulls, stream: StreamState, consumer: ConsumerState, work: Work
+    def _end(
+        self,
+        ended: list[Waiting],
+        key: ConsumerKey,
+        stream: StreamState,
+        consumer: ConsumerState,
+        work: Work,
     ) -> None:
-        for pull in line.impatient():
-            self._consuming.tell(stream, consumer, pull, pulls.NO_MESSAGES, work)  # PUL-03
+        for pull in ended:
+            self._consuming.tell(stream, consumer, pull, pull.nothing_there(), work)  # PUL-03
             self._attendance.leave(key, pull.key)
 
     def time_out(

@@ -36,6 +36,8 @@ class Input(NamedTuple):
     key: bytes | None
     headers: Headers
     value: bytes | None
+    arrived: int = 0  # the driver's clock when the record came to the worker, ns; 0: not known
+    newest: int = 0  # the time of the last record that came with it
 
 
 @dataclass(slots=True)

@@ -113,9 +113,9 @@ class Intake:
             command = ConsumerCommand.decode(value)
             self._consumers.hear(command.client, now)
             if not self._passed_on(command.stream, kind, value, work):
-                self._consumers.command(command, self._clock.newest, now, work)
+                self._consumers.command(command, self._clock.time, now, work)
         elif kind == PRESENCE:
-            self._consumers.presence(Presence.decode(value), self._clock.newest, now, work)
+            self._consumers.presence(Presence.decode(value), self._clock.time, now, work)
         elif kind == "":
             pack = plain_pack(given)
             if not self._passed_on(pack.stream, PACK, pack.encode(), work):
@@ -137,10 +137,10 @@ class Intake:
         work.structural = True
         if forward.kind == "create":
             self._publishing.release(self._names.log(forward.stream))  # it gets a new log
-        touched, frame = self._streams.change(forward, self._clock.newest, work.drain)
+        touched, frame = self._streams.change(forward, self._clock.time, work.drain)
         if touched is not None:
             work.touch(touched)
-            self._consumers.stream_changed(forward.kind, touched, work, self._clock.newest)
+            self._consumers.stream_changed(forward.kind, touched, work, self._clock.time)
         work.answer(forward.client, forward.request, [frame])
 
     def _passed_here(self, forward: Forward, given: Input, now: int, work: Work) -> None:
@@ -180,11 +180,11 @@ class Intake:
     def _frames(self, request: ApiRequest, name: ApiName, now: int, work: Work) -> list[Frame] | None:
         operation = name.operation
         if operation in _CHANGES:
-            return self._registrar.change(request, name, self._clock.newest)
+            return self._registrar.change(request, name, self._clock.time)
         if operation.needs_stream:
             state = self._streams.get(name.stream)
             if operation in CONSUMER_OPERATIONS:
-                return self._consumers.answer(request, name, state, self._clock.newest, now, work)
+                return self._consumers.answer(request, name, state, self._clock.time, now, work)
             if state is not None and operation in _REMOVALS:
                 work.touch(state)
             return api.answer(request, name, state)
@@ -206,8 +206,7 @@ class Intake:
         moment = self._clock.moment(now)
         for state in work.touched.values():
             self._timers.watch(state)  # what this drain stored may be over, too
-        if self._timers.run(work, moment):
-            self._clock.newest = moment
+        self._timers.run(work, moment)
         self._consumers.run(work, moment)
         return Frame([], json.dumps({"now": moment}).encode("utf-8"))
 

@@ -154,7 +154,7 @@ class KafkaShard:
         if self._stopping.is_set():
             raise ShardStopped
         deadline = self._standing.core.next_deadline()
-        if inputs or self._offsets_due() or (deadline is not None and deadline <= time.time_ns()):
+        if inputs or self._offsets_due() or (deadline is not None and deadline <= self._context.clock()):
             self._in_hand = inputs
             self._recovery.settle(inputs)
             self._in_hand = ()
@@ -164,7 +164,7 @@ class KafkaShard:
         waits = []
         deadline = self._standing.core.next_deadline()
         if deadline is not None:
-            waits.append((deadline - time.time_ns()) / 1e9)
+            waits.append((deadline - self._context.clock()) / 1e9)
         if self._unsent:
             waits.append(self._offsets_at - time.monotonic())
         return min(max(0.0, min(waits)), 3600.0) if waits else None
@@ -259,7 +259,7 @@ class KafkaShard:
     def decide(self, inputs: Sequence[Input]) -> Prepared:
         """Decide, and encode what may fail to be. Nothing has happened yet."""
         try:
-            return self._prepare(self._standing.core.apply(inputs, time.time_ns()))
+            return self._prepare(self._standing.core.apply(inputs, self._context.clock()))
         except LogUnreadable as error:
             self._standing.core.aborted()
             raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, str(error))) from error

@@ -74,8 +74,10 @@ class Shards:
     def receive(self, partition: int, forwarded: bool, generation: int, records: Iterable[Any]) -> None:
         """Hand records of one fetch over. Those fetched for a former assignment are dropped: they come again."""
         shard = self._running.get(partition)
-        if shard is None or shard.membership.generation != generation:
+        came = list(records)
+        if shard is None or shard.membership.generation != generation or not came or self._context is None:
             return
+        arrived, newest = self._context.clock(), came[-1].timestamp * 1_000_000
         inputs: Sequence[Input] = [
             Input(
                 forwarded,
@@ -84,8 +86,10 @@ class Shards:
                 record.key,
                 record.headers,
                 record.value,
+                arrived,
+                newest,
             )
-            for record in records
+            for record in came
         ]
         if not shard.inbox.put(inputs) and partition not in self._paused:
             self._paused.add(partition)

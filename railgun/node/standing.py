@@ -144,8 +144,8 @@ class Standing:
         for topic in self.quarantined:
             core.quarantine(topic, f"the topic {topic} is gone")
         self._core = core
-        # Grows from owner to owner as long as their clocks roughly agree; readers only look for a change.
-        self.epoch = max(self.epoch + 1, time.time_ns() // 1_000_000)
+        # Grows from owner to owner, also where their clocks differ, once the former has written something.
+        self.epoch = max(self.epoch + 1, max(context.clock(), core.time) // 1_000_000)
 
     def close(self) -> None:
         """Give the table's memory and lock back; its folder stays."""

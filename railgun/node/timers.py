@@ -38,17 +38,15 @@ class Timers:
                 self._scheduled[state.name] = due
                 heapq.heappush(self._deadlines, (due, state.name))
 
-    def run(self, work: Work, moment: int) -> bool:
-        """Do what is due by ``moment``; whether delete markers were stored at that time."""
-        stored = False
+    def run(self, work: Work, moment: int) -> None:
+        """Do what is due by ``moment``."""
         for name in sorted(self._due(moment)):
             state = self._streams.get(name)
             if state is None:
                 continue
-            stored |= _expire_messages(state, work, moment)
+            _expire_messages(state, work, moment)
             _expire_waits(state, work, moment)
             self.watch(state)
-        return stored
 
     def _due(self, moment: int) -> set[str]:
         due = set()
@@ -60,16 +58,16 @@ class Timers:
         return due
 
 
-def _expire_messages(state: StreamState, work: Work, moment: int) -> bool:
-    """Remove what age and TTL end; whether delete markers were stored."""
+def _expire_messages(state: StreamState, work: Work, moment: int) -> None:
+    """Remove what age and TTL end; delete markers are stored at the moment."""
     due = state.expiry.next()
     if due is None or due > moment:
-        return False
+        return
     work.touch(state)
     markers = ttl.expire(state, moment)
     for marker in markers:
         work.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", moment)
-    return bool(markers)
+        work.stored_at = moment
 
 
 def _expire_waits(state: StreamState, work: Work, moment: int) -> None:

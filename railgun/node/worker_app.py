@@ -26,6 +26,7 @@ from railgun.errors import RailgunError
 from railgun.kafka.cluster import Protected, prepare_cluster
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
+from railgun.node.clock import SteadyClock
 from railgun.node.context import ShardContext
 from railgun.node.log_reading import LogReading
 from railgun.node.quiet import calm_down
@@ -112,6 +113,7 @@ class RailgunApp(faust.App):
             identity=topics.identity(settings.names.changelog),
             topics=topics,
             upkeep=upkeep,
+            clock=SteadyClock(),
             read_log=self._log_reading.read,
             is_current=self.shards.is_current,
             owns=self.shards.owns,

@@ -85,6 +85,7 @@ class Shards:
         self.inboxes: list[deque[Input]] = [deque() for _ in range(partitions)]
         self._offsets = [[0, 0] for _ in range(partitions)]
         self.now = 1_700_000_000_000 * MILLI
+        self.broker_ahead = 0  # ns, of the workers' clock
         self.logs: dict[str, Log] = {}
         self.registry: dict[bytes, bytes] = {}
         self.outcomes: dict[
@@ -133,7 +134,9 @@ class Shards:
         own = [] if kind is None else [(h.COMMAND_KIND, kind.encode())]
         offset = self._offsets[partition][forwarded]
         self._offsets[partition][forwarded] += 1
-        given = Input(forwarded, offset, self.now, key, [*headers, *own], value)
+        given = Input(
+            forwarded, offset, self.now + self.broker_ahead, key, [*headers, *own], value, arrived=self.now
+        )
         self.inboxes[partition].append(given)
         return given
 

@@ -43,6 +43,7 @@ pulls = st.builds(
     st.sampled_from([0, SECOND, 4 * SECOND]),
     st.booleans(),
     st.sampled_from([0, 0, 400 * MILLI]),
+    st.sampled_from([0, 3 * SECOND]),
 )
 acks = st.lists(
     st.builds(
@@ -405,7 +406,7 @@ small = st.sampled_from([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1])
                 ),
                 max_size=3,
             ),
-            st.none() | st.builds(Pull, numbers, small, numbers, numbers, st.booleans(), numbers),
+            st.none() | st.builds(Pull, numbers, small, numbers, numbers, st.booleans(), numbers, numbers),
             st.lists(numbers, max_size=2),
         ),
         max_size=6,

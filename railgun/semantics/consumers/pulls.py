@@ -24,6 +24,8 @@ LAST_STREAM = "Nats-Last-Stream"
 PENDING_MESSAGES = "Nats-Pending-Messages"
 PENDING_BYTES = "Nats-Pending-Bytes"
 
+_PATIENCE = 5 * NANOS  # how much longer than its pull somebody waits who has not said how long
+
 PullKey = tuple[str, int]  # client and number of the request
 
 
@@ -66,6 +68,9 @@ class Waiting(NamedTuple):
     heartbeat: int = 0
     beats: int = 0  # when the next heartbeat is due
     delivered: int = 0
+    late: bool = (
+        False  # its time was over when it was read, but not its caller's patience: it gets what is there
+    )
 
     @property
     def key(self) -> PullKey:
@@ -74,7 +79,7 @@ class Waiting(NamedTuple):
     @property
     def impatient(self) -> bool:
         """Whether it ends as soon as there is nothing to deliver (PUL-03, PUL-05)."""
-        return self.no_wait and (not self.expires or self.delivered > 0)
+        return self.late or (self.no_wait and (not self.expires or self.delivered > 0))
 
     @property
     def due(self) -> int:
@@ -92,6 +97,10 @@ class Waiting(NamedTuple):
         left = [(PENDING_MESSAGES, b"%d" % self.left), (PENDING_BYTES, b"%d" % self.room)]
         return Status(code, description, left)
 
+    def nothing_there(self) -> Status:
+        """How an impatient pull ends."""
+        return self.timed_out() if self.late else NO_MESSAGES
+
     def timed_out(self) -> Status:
         return self._left_over(408, "Request Timeout")  # PUL-04
 
@@ -102,19 +111,27 @@ class Waiting(NamedTuple):
         return self._left_over(409, "Batch Completed")  # PUL-06
 
 
-def begin(pull: Pull, client: str, now: int) -> Waiting:
-    """A pull that was received just now."""
-    heartbeat = max(pull.heartbeat, 0)
+def is_stale(pull: Pull, late: int) -> bool:
+    """Whether a pull that was received so long ago has surely no caller any more: it must not be given anything."""
+    patience = pull.patience or pull.expires + _PATIENCE
+    return pull.expires > 0 and late > max(patience, pull.expires)
+
+
+def begin(pull: Pull, client: str, now: int, late: int = 0) -> Waiting:
+    """A pull that was received so long ago: what is left of its time counts from now."""
+    over = 0 < pull.expires <= late
+    heartbeat = 0 if over else max(pull.heartbeat, 0)
     return Waiting(
         client,
         pull.id,
         max(pull.batch, 1),
         max(pull.max_bytes, 0),
         pull.max_bytes > 0,
-        now + pull.expires if pull.expires > 0 else 0,
+        now + pull.expires - late if pull.expires > 0 and not over else 0,
         pull.no_wait,
         heartbeat,
         now + heartbeat if heartbeat else 0,
+        late=over,
     )
 
 
@@ -146,8 +163,8 @@ def served(pull: Waiting, taken: Taken, now: int) -> tuple[Waiting | None, Statu
         return None, after.completed() if after.limited and after.room else None
     if taken.stopped == "bytes":
         return None, after.too_big()
-    if taken.stopped == "empty" and after.impatient:
-        return None, NO_MESSAGES
+    if (taken.stopped == "empty" and after.impatient) or (taken.stopped == "wall" and after.late):
+        return None, after.nothing_there()
     return after, None
 
 
@@ -178,6 +195,10 @@ class WaitingPulls:
     def impatient(self) -> list[Waiting]:
         """Those that end as soon as it is known that there is nothing to deliver."""
         return [self._pulls[key][1] for key in self._impatient]
+
+    def late(self) -> list[Waiting]:
+        """Those that also end when nothing may be delivered."""
+        return [pull for pull in self.impatient() if pull.late]
 
     def join(self, pull: Waiting) -> None:
         """Go to the end of the line, from wherever it was."""
