@@ -49,7 +49,11 @@ _ALONE: Final[dict[str, Any]] = {"bootstrap.servers": "", "log_level": 0}  # a c
 _SECRET_WORDS: Final = ("password", "secret", "key", "token", "jaas", "pem")
 
 # Every client must be able to carry the largest record that the topics take.
-_COMMON: Final[dict[str, Any]] = {"message.max.bytes": MAX_MESSAGE_BYTES}
+_COMMON: Final[dict[str, Any]] = {
+    "message.max.bytes": MAX_MESSAGE_BYTES,
+    # A broker that was away is found again within a second; the default waits up to ten between two attempts.
+    "reconnect.backoff.max.ms": 1000,
+}
 
 _PRODUCER: Final[dict[str, Any]] = {
     "enable.idempotence": True,

@@ -222,7 +222,7 @@ class Recovery:
         # Lost, yet nobody else owns it: the broker gave our transaction up, or a late worker fenced us.
         if verdict is Verdict.LOST and not self._shard.still_owner():
             raise OwnerLost(failed.error.str())
-        # Whatever it was: after records that were not delivered, librdkafka's next send_offsets on the same producer
-        # fails or hangs (seen: "requires epoch bump" after a broker restart, and silence ever after).
+        # Whatever it was: after records that were not delivered, librdkafka's producer may be of no more use (seen:
+        # "requires epoch bump" after a broker restart, and silence ever after).
         self._shard.rebuild()
         return verdict

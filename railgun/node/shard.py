@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from railgun.errors import ConnectionLost
 from railgun.node.context import ShardContext
@@ -32,13 +32,9 @@ from railgun.node.unfinished import Undecided, end_logs, end_state
 log = logging.getLogger("railgun.node")
 
 _INIT_SECONDS: Final = 15.0
-# Answers may leave without a transaction only while the last one, with its check of the group's generation, is younger
-# than this: well below the session time-out, after which somebody else may own the partition and know better.
+# Answers may leave without a transaction only while the last one, which a successor's producer would have fenced, is
+# younger than this: well below the session time-out, after which somebody else may own the partition and know better.
 _TRUSTED_SECONDS: Final = 3.0
-# A transaction is shorter without the group's offsets (two requests less). They are needed for lag monitoring, and to begin reading
-# somewhere near the end; which record was decided is in the changelog's cursor, and a former owner is fenced by its
-# producer's epoch. So they travel once in a while.
-_OFFSETS_SECONDS: Final = 1.0
 _STUCK_SECONDS: Final = 5.0
 _ASK_SECONDS: Final = 15.0
 _LOST_SECONDS: Final = 60.0  # a lost shard waits so long for the rebalance that must follow
@@ -55,20 +51,15 @@ class KafkaShard:
         self.membership = membership
         self.inbox = Inbox()
         self._context = context
-        self._member = membership.metadata()
         self._stopping = threading.Event()
         self._writer: DrainWriter | None = None
         self._former = former
         self._standing = Standing(partition, context)
         self._in_hand: Sequence[Input] = ()
         self._init_started: float | None = None
-        # When, by the monotonic clock, the group's coordinator last agreed to a commit of ours.
+        # When, by the monotonic clock, the last transaction began that was committed.
         self._proved = float("-inf")
-        self._offsets_at = float(
-            "-inf"
-        )  # monotonic time from which on a transaction carries the group's offsets
-        self._sent = (0, 0)  # offsets of commands and forwards that the group knows from us
-        self._unsent = False  # it does not know the newest
+        self.progress = (0, 0)  # next offsets of commands and forwards behind what this stay has decided
         self._recovery = Recovery(self)
         self._end = threading.Lock()  # guards the next two: whoever comes second closes the table
         self._unwanted = False  # close() was called
@@ -154,24 +145,17 @@ class KafkaShard:
         if self._stopping.is_set():
             raise ShardStopped
         deadline = self._standing.core.next_deadline()
-        if inputs or self._offsets_due() or (deadline is not None and deadline <= self._context.clock()):
+        if inputs or (deadline is not None and deadline <= self._context.clock()):
             self._in_hand = inputs
             self._recovery.settle(inputs)
             self._in_hand = ()
 
     def _seconds_to_wait(self) -> float | None:
         """Until something must be done although nothing arrives; None: nothing."""
-        waits = []
         deadline = self._standing.core.next_deadline()
-        if deadline is not None:
-            waits.append((deadline - self._context.clock()) / 1e9)
-        if self._unsent:
-            waits.append(self._offsets_at - time.monotonic())
-        return min(max(0.0, min(waits)), 3600.0) if waits else None
-
-    def _offsets_due(self) -> bool:
-        """Records were decided whose offsets the group does not know, and it is time to tell it."""
-        return self._unsent and time.monotonic() >= self._offsets_at
+        if deadline is None:
+            return None
+        return min(max(0.0, (deadline - self._context.clock()) / 1e9), 3600.0)
 
     # ------------------------------------------------------------ taking over
 
@@ -224,6 +208,7 @@ class KafkaShard:
         """Restore and load, however often the brokers have to be asked."""
         context, names = self._context, self._context.names
         while True:
+            self._await_ownership()
             try:
                 with Undecided(context.kafka) as undecided:
                     end_state(undecided, names, self.partition, context.partitions, self._write_marks)
@@ -240,8 +225,20 @@ class KafkaShard:
                 self.pause(1.0)
                 self.init_producer()
 
+    def _await_ownership(self) -> None:
+        """Wait until the group itself says that the partition is ours: what we believe of ourselves may be old."""
+        while True:
+            if not self._context.is_current(self.membership):
+                raise OwnerLost("the consumer group has moved on")
+            answer = self._context.owns(self.membership, self.partition)
+            if answer:
+                return
+            if answer is False:
+                raise OwnerLost("the consumer group gave the partition to another worker")
+            self.pause(0.2)
+
     def _write_marks(self, drain: Drain, commit: bool) -> None:
-        self._known_writer().write(self._prepare(drain), [], self._member, commit=commit)
+        self._known_writer().write(self._prepare(drain), commit=commit)
 
     def _known_writer(self) -> DrainWriter:
         if self._writer is None:
@@ -274,7 +271,7 @@ class KafkaShard:
         """Make durable. On a TransactionFailed nothing has happened, as far as we know; on anything else nothing has."""
         drain = prepared.drain
         trusted = time.monotonic() - self._proved < _TRUSTED_SECONDS
-        if drain.only_answers and (trusted or not drain.replies) and not self._offsets_due():
+        if drain.only_answers and (trusted or not drain.replies):
             return Committed(drain, {}, None, prepared.answers)
         try:
             committed = self._transact(prepared)
@@ -294,11 +291,7 @@ class KafkaShard:
         for client, place, body in committed.unsent:
             context.upkeep.send(context.names.replies, client, body, place)
         self._standing.core.committed(drain, committed.first_offsets, committed.changelog)
-        if committed.offsets:
-            self._proved = time.monotonic()
-            self._offsets_at = self._proved + _OFFSETS_SECONDS
-            self._sent = (drain.commands, drain.forwards)
-        self._unsent = (drain.commands, drain.forwards) != self._sent
+        self.progress = (drain.commands, drain.forwards)
         if drain.trims:
             context.upkeep.trim(drain.trims)
         for advisory in drain.advisories:
@@ -306,18 +299,17 @@ class KafkaShard:
             context.upkeep.send(context.names.advisories, subject, advisory.body, self.partition)
 
     def _transact(self, prepared: Prepared) -> Committed:
-        names, drain = self._context.names, prepared.drain
+        drain = prepared.drain
         writer = self._known_writer()
         if drain.topics or drain.doomed_topics:
             change_topics(drain, self._context, self._standing)
         for topic in self._standing.quarantined.intersection(drain.appends):
             # What still removes or marks messages of a stream whose log is gone has no log to say it in.
             del drain.appends[topic]
-        offsets: list[TopicPartition] = []
-        if time.monotonic() >= self._offsets_at:
-            read = ((names.commands, drain.commands), (names.forwards, drain.forwards))
-            offsets = [TopicPartition(topic, self.partition, offset) for topic, offset in read if offset]
-        return writer.write(prepared, offsets, self._member)
+        started = time.monotonic()
+        committed = writer.write(prepared)
+        self._proved = started
+        return committed
 
     def _abort(self) -> None:
         """End the open transaction, if there is one; a producer that cannot even do that is given up."""
@@ -343,7 +335,7 @@ class KafkaShard:
     def rebuild(self) -> None:
         """New producer, then the state as the changelog has it: the last transaction may have committed or not."""
         self.init_producer()
-        self._proved = self._offsets_at = float("-inf")
+        self._proved = float("-inf")
         epoch = self._standing.epoch
         self._catch_up()
         if self._standing.epoch != epoch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.errors import ConfigError
 from railgun.node.context import ShardContext
 from railgun.node.drain import Input
+from railgun.node.group_offsets import tell_regularly
 from railgun.node.membership import Membership, NotAMember, membership_of
 from railgun.node.recovery import OwnerLost, ShardStopped
 from railgun.node.shard import KafkaShard
@@ -27,6 +28,7 @@ log = logging.getLogger("railgun.node")
 _STOP_SECONDS: Final = 4.0  # below the session time-out of 6 s
 _WATCH_SECONDS: Final = 2.0
 _STUCK_SECONDS: Final = 20.0  # longer than any call is allowed to take
+_ASK_SECONDS: Final = 2.0  # librdkafka does not ask again by itself while the group's coordinator is loading
 _PARALLEL: Final = 32  # an init takes up to 2 s on an open transaction: never one after the other
 
 
@@ -43,24 +45,42 @@ class Shards:
         self._paused: set[int] = set()
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="railgun-takeover")
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._watch_task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def use(self, context: ShardContext) -> None:
         """Known only after the worker has looked at the cluster."""
         self._context = context
         self._loop = asyncio.get_running_loop()
-        self._watch_task = self._loop.create_task(self._watch(context), name="railgun-watch")
+        duties = (self._watch(context), tell_regularly(self._progress, lambda: self._consumer))
+        self._tasks = [self._loop.create_task(self._carried_out(duty, context)) for duty in duties]
+
+    async def _carried_out(self, duty: Coroutine[Any, Any, None], context: ShardContext) -> None:
+        """What nobody foresaw in a duty of the worker ends it."""
+        try:
+            await duty
+        except Exception as error:  # noqa: BLE001 - handed to the worker, which ends
+            context.on_crash(error)
 
     async def _watch(self, context: ShardContext) -> None:
         """Replace shards whose thread does not come back from librdkafka, whatever time-out it was given (seen)."""
-        try:
-            while True:
-                await asyncio.sleep(_WATCH_SECONDS)
-                for shard in list(self._running.values()):
-                    if shard.stuck_for() > _STUCK_SECONDS:
-                        self._replace(shard, context)
-        except Exception as error:  # noqa: BLE001 - handed to the worker, which ends
-            context.on_crash(error)
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            for shard in list(self._running.values()):
+                if shard.stuck_for() > _STUCK_SECONDS:
+                    self._replace(shard, context)
+
+    def _progress(self) -> dict[tuple[str, int], int]:
+        """The next offset of each topic and partition of which something was decided in this generation."""
+        if self._context is None:
+            return {}
+        names = self._context.names
+        return {
+            (topic, shard.partition): offset
+            for shard in self._running.values()
+            if self.is_current(shard.membership)
+            for topic, offset in zip((names.commands, names.forwards), shard.progress, strict=True)
+            if offset
+        }
 
     def _replace(self, stuck: KafkaShard, context: ShardContext) -> None:
         log.error("%s: a call to the brokers does not return, its thread is replaced", stuck.name)
@@ -168,8 +188,8 @@ class Shards:
 
     async def close(self) -> None:
         """The worker ends."""
-        if self._watch_task is not None:
-            self._watch_task.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self.revoked()
         for shard in self._dormant.values():
             shard.close()
@@ -188,11 +208,11 @@ class Shards:
     def owns(self, membership: Membership, partition: int) -> bool | None:
         """What the broker says: does this member own the partition? None while it cannot be told."""
         try:
-            group = self._admin.describe_consumer_groups([self._group], request_timeout=5.0)[
+            group = self._admin.describe_consumer_groups([self._group], request_timeout=_ASK_SECONDS)[
                 self._group
-            ].result(10.0)
-        except KafkaException as error:
-            log.info("the consumer group could not be asked: %s", error.args[0].str())
+            ].result(_ASK_SECONDS + 1)
+        except (KafkaException, TimeoutError) as error:
+            log.info("the consumer group could not be asked: %s", error)
             return None
         if group.state != ConsumerGroupState.STABLE:
             return None

@@ -1,4 +1,4 @@
-"""One drain as one Kafka transaction: log records, changelog, answers, registry, forwards, rejected, input offsets.
+"""One drain as one Kafka transaction: log records, changelog, answers, registry, forwards, rejected.
 
 :meth:`DrainWriter.write` returns only after the commit. Everything else is a :class:`TransactionFailed`, which says what
 Kafka said and which log topics could not be written; the caller aborts, decides and retries. This is the hottest loop
@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from railgun.kafka.settings import MAX_MESSAGE_BYTES
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, Headers
@@ -61,7 +61,6 @@ class Committed(NamedTuple):
     first_offsets: dict[str, int]  # of the first message of each append, by topic
     changelog: int | None  # the next changelog offset behind the drain's own records
     unsent: list[tuple[bytes, int, bytes]]
-    offsets: bool = False  # the group's offsets were part of it
 
 
 def prepare(drain: Drain, shard: int, reply_factor: int, epoch: int) -> Prepared:
@@ -82,10 +81,8 @@ class DrainWriter:
             None  # monotonic time at which a call into librdkafka began to block
         )
 
-    def write(
-        self, prepared: Prepared, offsets: list[TopicPartition], member: bytes, *, commit: bool = True
-    ) -> Committed:
-        """Commit the drain and the input offsets as one; or, for their markers' sake, abort them.
+    def write(self, prepared: Prepared, *, commit: bool = True) -> Committed:
+        """Commit the drain as one; or, for its markers' sake, abort it.
 
         Raises TransactionFailed; from the commit on nothing else, because what is in doubt then is for the changelog to tell.
         """
@@ -103,9 +100,6 @@ class DrainWriter:
             for client, partition, body in prepared.answers:
                 self._produce_one(self._names.replies, body, client, partition)
             self._produce_rest(drain)
-            if offsets:
-                self.call_started = monotonic()
-                producer.send_offsets_to_transaction(offsets, member, _COMMIT_SECONDS)
             if commit:
                 in_doubt = True
                 self._commit()
@@ -114,7 +108,7 @@ class DrainWriter:
                 producer.abort_transaction(_ABORT_SECONDS)
                 self._open = False
             behind = max(changelog) + 1 if changelog else None
-            return Committed(drain, first, behind, [], offsets=bool(offsets))
+            return Committed(drain, first, behind, [])
         except KafkaException as error:
             raise TransactionFailed(error.args[0], self._failed) from error
         except Exception as error:

@@ -192,7 +192,7 @@ def _faust_options(settings: NodeSettings) -> dict[str, Any]:
         "broker_heartbeat_interval": 1.0,
         "broker_request_timeout": 30.0,
         "broker_rebalance_timeout": 15.0,
-        "broker_commit_interval": 60.0,  # nothing is ever acknowledged to Faust: transactions carry the offsets
+        "broker_commit_interval": 60.0,  # nothing is ever acknowledged to Faust: node.group_offsets tells the group
         "consumer_auto_offset_reset": "earliest",  # expired offsets: the cursor in the changelog drops what was done
         "stream_wait_empty": False,
         "stream_recovery_delay": 0.0,
