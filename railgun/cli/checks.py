@@ -15,11 +15,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
+from railgun.cli.clock_checks import check_clocks
 from railgun.cli.findings import Finding, note, ok, wrong
 from railgun.cli.options import Cluster
 from railgun.cli.topic_checks import check_copies, check_permissions, check_topics, look, may
 from railgun.cli.transactions import hung_transactions, records_in
-from railgun.client.operations import ping
+from railgun.client.operations import Pong, ping
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.cluster import CLUSTER_KEY, Protected, read_registry
 from railgun.kafka.embedded.java import find_java, java_version
@@ -84,7 +85,7 @@ def _examine_cell(
     workers = check_workers(admin, names, registry.cluster.partitions)
     yield workers
     if workers.verdict != "wrong":
-        yield check_shards(cluster, registry)
+        yield from check_shards(cluster, registry)
     readable = {name: len(one.partitions) for name, one in seen.found.items() if may(one, AclOperation.READ)}
     yield from hung_transactions(admin, settings, readable)
     if names.rejected in readable:
@@ -179,27 +180,33 @@ def check_workers(admin: AdminClient, names: Names, partitions: int) -> Finding:
     return ok("workers", f"{len(members)} worker(s) at {hosts} own all {partitions} partitions")
 
 
-def check_shards(cluster: Cluster, registry: Registry) -> Finding:
-    """Whether each shard answers: an owner that restores, hangs or waits for a broker does not."""
+def check_shards(cluster: Cluster, registry: Registry) -> Iterator[Finding]:
+    """Whether each shard answers (an owner that restores, hangs or waits for a broker does not), and by which clock."""
     patience = max(cluster.timeout, 2.0)
+    pongs: list[tuple[int, Pong, float]] = []
 
     def answers(shard: int) -> str:
+        started = time.monotonic()
         try:
-            rg.call(ping(shard), timeout=patience)
+            pong = rg.call(ping(shard), timeout=patience)
         except RailgunError as error:
             return str(error)
+        pongs.append((shard, pong, time.monotonic() - started))
         return ""
 
     with cluster.connect() as rg:
         count = rg.connection.topology.partitions
         with ThreadPoolExecutor(max_workers=min(count, 16)) as pool:
             silent = {shard: reason for shard, reason in enumerate(pool.map(answers, range(count))) if reason}
+    if pongs:
+        yield check_clocks(pongs)
     if not silent:
-        return ok("shards", f"all {count} answer")
+        yield ok("shards", f"all {count} answer")
+        return
     listed = ", ".join(
         f"{shard} (last owner {registry.nodes.get(shard, 'unknown')})" for shard in list(silent)[:4]
     )
-    return wrong(
+    yield wrong(
         "shards",
         f"{len(silent)} of {count} do not answer within {patience:g} s: {listed}",
         "a shard that restores its tables answers later; else look at its worker's log, then restart that worker",

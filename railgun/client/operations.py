@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from railgun.api.names import ApiName, Operation
 from railgun.errors import ConfigError, RailgunError, api_error
@@ -79,8 +79,15 @@ def purge(stream: str, *, subject: str | None, sequence: int | None, keep: int |
     return Call(ApiName(Operation.STREAM_PURGE, stream, ""), parse_purged, _json(body) if body else b"")
 
 
-def ping(partition: int) -> Call[None]:
-    return Call(ApiName(Operation.PING, "", ""), parse_done, partition=partition)
+class Pong(NamedTuple):
+    """When the broker received a ping, and what its owner's clock showed when it was answered (ns)."""
+
+    received: int
+    now: int
+
+
+def ping(partition: int) -> Call[Pong]:
+    return Call(ApiName(Operation.PING, "", ""), parse_pong, partition=partition)
 
 
 def advance_clock(nanos: int, partition: int) -> Call[int]:
@@ -126,6 +133,11 @@ def parse_purged(replies: list[Reply]) -> int:
 
 def parse_now(replies: list[Reply]) -> int:
     return int(parse_object(replies)["now"])
+
+
+def parse_pong(replies: list[Reply]) -> Pong:
+    found = parse_object(replies)
+    return Pong(int(found["received"]), int(found["now"]))
 
 
 def parse_done(replies: list[Reply]) -> None:

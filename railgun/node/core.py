@@ -143,7 +143,7 @@ class ShardCore:
                 continue  # decided before: the group's offsets were older than the cursor
             self._pass(given)
             self._clock.receive(given)
-            work.late = lateness(given, now)
+            work.received, work.late = given.time, lateness(given, now)
             try:
                 self._intake.receive(given, now, work)
             except WireError as error:

@@ -189,7 +189,7 @@ class Intake:
                 work.touch(state)
             return api.answer(request, name, state)
         if operation is Operation.PING:
-            return [Frame([], b"{}")]
+            return [Frame([], json.dumps({"received": work.received, "now": now}).encode("utf-8"))]
         if operation is Operation.CLOCK_ADVANCE:
             return [self._advance_clock(request.body, now, work)]
         if operation is Operation.INFO:

@@ -22,6 +22,7 @@ from railgun.node.group_offsets import tell_regularly
 from railgun.node.membership import Membership, NotAMember, membership_of
 from railgun.node.recovery import OwnerLost, ShardStopped
 from railgun.node.shard import KafkaShard
+from railgun.node.skew import SkewWatch
 
 log = logging.getLogger("railgun.node")
 
@@ -43,6 +44,7 @@ class Shards:
         self._running: dict[int, KafkaShard] = {}
         self._dormant: dict[int, KafkaShard] = {}
         self._paused: set[int] = set()
+        self._skew = SkewWatch()
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="railgun-takeover")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -98,6 +100,7 @@ class Shards:
         if shard is None or shard.membership.generation != generation or not came or self._context is None:
             return
         arrived, newest = self._context.clock(), came[-1].timestamp * 1_000_000
+        self._skew.note(newest, arrived)
         inputs: Sequence[Input] = [
             Input(
                 forwarded,

@@ -19,7 +19,8 @@ class Work:
         self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
         self.logs: dict[str, Stored] = {}  # by stream
         self.structural = False  # a stream was created, changed, deleted or swept
-        self.late = 0  # how long ago the record was received that is being decided, at least, ns
+        self.received = 0  # the broker's time of the record that is being decided, ns
+        self.late = 0  # how long ago that was, at least, ns
         self.stored_at = 0  # the newest moment at which time, not a record, made the drain store something
         self.in_flight = 0  # messages taken so far (PUB-20)
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves

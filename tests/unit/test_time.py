@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgun.cli.clock_checks import check_clocks
+from railgun.client.operations import Pong
 from railgun.model import wire
 from railgun.model.consumer_wire import ConsumerCommand, Pull
 from railgun.node.clock import SteadyClock
 from railgun.node.core import ShardCore
 from railgun.node.drain import Input
+from railgun.node.skew import SkewWatch
 from tests.support.shards import MILLI, NAMES, Shards
 
 SECOND = 1_000 * MILLI
@@ -236,3 +239,43 @@ def test_a_core_knows_no_time_before_it_is_told() -> None:
     fresh = ShardCore(0, 1, NAMES, shards._limits, shards.tables[0])
     fresh.load()
     assert fresh.next_deadline() == 0, "it looks at once, because it cannot know what is due"
+
+
+def test_a_ping_tells_both_clocks_and_the_doctor_compares_them() -> None:
+    shards = Shards(partitions=1)
+    shards.broker_ahead = -2_500 * MILLI
+    asked = shards.request("PING", partition=0)
+    shards.settle()
+    pong = shards.answer(asked)
+    assert pong["now"] - pong["received"] == 2_500 * MILLI
+    fine = (0, Pong(SECOND, 2 * SECOND), 0.3)
+    assert check_clocks([fine]).verdict == "ok", "the question may have been on its way"
+    ahead = check_clocks([fine, (1, Pong(SECOND, 4 * SECOND), 0.5)])
+    assert (ahead.verdict, "shard 1 is 2.5 s ahead" in ahead.text) == ("note", True)
+    assert "is 3600.0 s behind" in check_clocks([(2, Pong(HOUR, 0), 0.5)]).text
+
+
+@pytest.mark.parametrize(
+    "skew, said", [(-HOUR, "brokers' clock is 3600.0 s ahead"), (2_500 * MILLI, "clock is 2.5 s ahead")]
+)
+def test_clocks_that_differ_are_said_once_for_each_change(
+    skew: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "railgun.node")
+    watch, now = SkewWatch(), 1_700_000_000 * SECOND
+    for second in range(120):
+        watch.note(now + second * SECOND - (skew if second < 60 else 0), now + second * SECOND)
+    assert [record.message for record in caplog.records if said in record.message] == [
+        caplog.records[0].message
+    ]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_a_record_that_came_late_is_no_skew(caplog: pytest.LogCaptureFixture) -> None:
+    watch, now = SkewWatch(), 1_700_000_000 * SECOND
+    for second in range(60):
+        late = 30 * SECOND if second % 4 else 0
+        watch.note(now + second * SECOND - late, now + second * SECOND)
+    watch.note(now, now + 600 * SECOND)
+    watch.note(now, now + 1_200 * SECOND)
+    assert not caplog.records
