@@ -24,6 +24,7 @@ from railgun.model.replies import ReplyBatch
 from railgun.model.wire import ApiRequest, PublishPack
 from railgun.node import shard as shard_module
 from railgun.node import standing as standing_module
+from railgun.node.clock import SteadyClock
 from railgun.node.context import ShardContext
 from railgun.node.drain import Input
 from railgun.node.membership import Membership
@@ -175,8 +176,15 @@ class Driven:
             patch.setattr(shard_module, name, lambda *_: None)
         patch.setattr(standing_module, "PartitionReader", FakeReader)
         settings = {"broker": self.broker}
-        context: Any = SimpleNamespace(
-            kafka=SimpleNamespace(broker=self.broker, transactional_producer=lambda _: settings),
+        fakes: dict[str, Any] = {
+            "kafka": SimpleNamespace(broker=self.broker, transactional_producer=lambda _: settings),
+            "topics": SimpleNamespace(
+                create_log=lambda *_, **__: None, delete=lambda _: None, exists=lambda _: True
+            ),
+            "upkeep": Upkeep(self.broker),
+        }
+        self.context = ShardContext(
+            **fakes,
             names=NAMES,
             partitions=1,
             reply_factor=1,
@@ -185,17 +193,13 @@ class Driven:
             node="test",
             folder=folder,
             identity="changelog",
-            topics=SimpleNamespace(
-                create_log=lambda *_, **__: None, delete=lambda _: None, exists=lambda _: True
-            ),
-            upkeep=Upkeep(self.broker),
+            clock=SteadyClock(),
             read_log=lambda places: [None for _ in places],
             is_current=lambda _: True,
             owns=lambda *_: True,
             on_room=lambda _: None,
             on_crash=self.crashed.append,
         )
-        self.context: ShardContext = context
         self.shard = self.take_over()
 
     def take_over(self, former: KafkaShard | None = None) -> KafkaShard:
@@ -213,6 +217,14 @@ class Driven:
         request = ApiRequest(CLIENT, self._request, f"STREAM.CREATE.{stream}", stream, [], body)
         self._send(request.encode(), b"request")
         self.await_answers(self._request)
+
+    def delete(self, stream: str, sequence: int) -> int:
+        """Ask for a message to be removed; the request."""
+        self._request += 1
+        body = json.dumps({"seq": sequence}).encode()
+        request = ApiRequest(CLIENT, self._request, f"STREAM.MSG.DELETE.{stream}", stream, [], body)
+        self._send(request.encode(), b"request")
+        return self._request
 
     def publish(
         self, stream: str, ids: list[str], headers: list[list[tuple[str, bytes]]] | None = None
