@@ -38,6 +38,7 @@ from railgun.api.responses import (
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
 from railgun.model.wire import ApiRequest, Frame
 from railgun.semantics import reading, removal
+from railgun.semantics.steps import Steps, finish
 from railgun.semantics.stream import StreamState
 
 __all__ = [
@@ -83,7 +84,7 @@ def body_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
 def answer(request: ApiRequest, name: ApiName, stream: StreamState | None) -> list[Frame] | None:
     """The frames that answer the call; the stream is None if there is none of that name."""
     if name.operation is Operation.DIRECT_GET:
-        return _direct_get(request.body, name.rest, stream)
+        return finish(_direct_get(request.body, name.rest, stream))
     handler = _HANDLERS.get(name.operation)
     made = BAD_REQUEST if handler is None else handler(request.body, stream)
     return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
@@ -100,7 +101,7 @@ def _get(body: bytes, stream: StreamState | None) -> Frame | Refusal:
     asked = parse_get(body)
     if isinstance(asked, Refusal):
         return asked
-    return STREAM_NOT_FOUND if stream is None else reading.plain_get(stream, asked)
+    return STREAM_NOT_FOUND if stream is None else finish(reading.plain_get(stream, asked))
 
 
 def _delete_message(body: bytes, stream: StreamState | None) -> Frame | Refusal:
@@ -132,12 +133,12 @@ _HANDLERS: dict[Operation, Callable[[bytes, StreamState | None], Frame | Refusal
 }
 
 
-def _direct_get(body: bytes, subject: str, stream: StreamState | None) -> list[Frame] | None:
+def _direct_get(body: bytes, subject: str, stream: StreamState | None) -> Steps[list[Frame] | None]:
     if stream is None or not stream.config.allow_direct:
         return None  # GET-07
     asked = parse_get(body)
     if isinstance(asked, Refusal):
         return [reading.status(408, "Malformed Request")]
     if subject:
-        return reading.direct_get_by_subject(stream, subject, asked)
-    return reading.direct_get(stream, asked)
+        return (yield from reading.direct_get_by_subject(stream, subject, asked))
+    return (yield from reading.direct_get(stream, asked))

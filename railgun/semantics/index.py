@@ -119,6 +119,10 @@ class MessageIndex:
             yield from _of_block(block, last, max(-1, lowest - block.base - 1), -1, subjects)
             sequence = block.base - 1
 
+    def block_up_to(self, sequence: int) -> Block | None:
+        """The last stored block that begins at the sequence or below it."""
+        return self._block_at_or_below(min(sequence, self.tail_base - 1))
+
     def block_of(self, sequence: int) -> Block | None:
         """The stored block of this message, even if it was removed; None for one of the drain that runs."""
         return None if sequence >= self.tail_base else self._block_of(sequence)

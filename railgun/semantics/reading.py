@@ -6,7 +6,7 @@ always answers frames, whose failures are statuses: messages with headers and no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from railgun.model import headers as h
@@ -16,6 +16,8 @@ from railgun.model.messages import StoredMessage
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter
 from railgun.model.wire import Frame, HeaderList, Located
+from railgun.semantics import searching
+from railgun.semantics.steps import Steps
 from railgun.semantics.stream import Entry, StreamState
 
 MAX_RESULTS = 1_024  # GET-17
@@ -61,37 +63,37 @@ class GetRequest(NamedTuple):
         )
 
 
-def plain_get(stream: StreamState, request: GetRequest) -> Frame | Refusal:
+def plain_get(stream: StreamState, request: GetRequest) -> Steps[Frame | Refusal]:
     """The one message that the request asks for (GET-01 … GET-04)."""
     if request.of_direct_get or request.empty or request.contradicts_itself:
         return BAD_REQUEST
-    entry = _one(stream, request)
+    entry = yield from _one(stream, request)
     if entry is None:
         return NO_MESSAGE_FOUND
     return located(stream, entry, "get", no_headers=request.no_hdr)
 
 
-def direct_get(stream: StreamState, request: GetRequest) -> list[Frame]:
+def direct_get(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
     """Messages as they are, with where they came from in their headers; or a status (GET-08 … GET-18)."""
     if request.empty:
         return [status(408, "Empty Request")]
     if _bad_direct(request):
         return [status(408, "Bad Request")]
     if request.multi_last:
-        return _multi_last(stream, request)
+        return (yield from _multi_last(stream, request))
     if request.batch:
-        return _batch(stream, request)
-    entry = _one(stream, request)  # GET-12, GET-14
+        return (yield from _batch(stream, request))
+    entry = yield from _one(stream, request)  # GET-12, GET-14
     if entry is None:
         return [status(404, "Message Not Found")]
     return [_message(stream, entry, request.no_hdr)]
 
 
-def direct_get_by_subject(stream: StreamState, subject: str, request: GetRequest) -> list[Frame]:
+def direct_get_by_subject(stream: StreamState, subject: str, request: GetRequest) -> Steps[list[Frame]]:
     """The short form: the subject is in the name, and the request may select nothing else (GET-10)."""
     if not request.empty or request.batch or request.up_to_seq or request.up_to_time is not None:
         return [status(408, "Bad Request")]
-    return direct_get(stream, request._replace(last_by_subj=subject))
+    return (yield from direct_get(stream, request._replace(last_by_subj=subject)))
 
 
 def status(code: int, description: str, extra: Iterable[tuple[str, bytes]] = ()) -> Frame:
@@ -120,12 +122,12 @@ def _bad_direct(request: GetRequest) -> bool:
     )
 
 
-def _one(stream: StreamState, request: GetRequest) -> Entry | None:
+def _one(stream: StreamState, request: GetRequest) -> Steps[Entry | None]:
     if request.last_by_subj:  # GET-02
-        return stream.entry(stream.last_matching(Filter(request.last_by_subj)))
+        return stream.entry((yield from searching.newest(stream, Filter(request.last_by_subj))))
     start = _start(stream, request)
     if request.next_by_subj:  # GET-03
-        return next(stream.iterate(start, subjects=Filter(request.next_by_subj)), None)
+        return (yield from searching.following(stream, start, Filter(request.next_by_subj)))
     return stream.entry(start)
 
 
@@ -166,24 +168,31 @@ class _Allowance:
 
 
 def _frames(
-    stream: StreamState, request: GetRequest, entries: Iterator[Entry], pending: int
+    stream: StreamState, request: GetRequest, sequences: Iterable[int], pending: int
 ) -> tuple[list[Frame], int, int]:
-    """Frames as far as the allowance goes; then how many are pending, and the last sequence sent (GET-11)."""
-    allowance, frames, last = _Allowance(stream, request), [], 0
-    for entry in entries:
-        pending = max(pending - 1, 0)
-        extra = ((h.NUM_PENDING, pending), (h.LAST_SEQUENCE, last))
-        frames.append(_message(stream, entry, request.no_hdr, *extra))
-        last = entry.sequence
-        if not allowance.spend(entry):
-            break
+    """Frames of those that still exist; then how many are pending, and the last sequence sent (GET-11)."""
+    frames, last = [], 0
+    for entry in map(stream.entry, sequences):
+        if entry is not None:
+            pending = max(pending - 1, 0)
+            extra = ((h.NUM_PENDING, pending), (h.LAST_SEQUENCE, last))
+            frames.append(_message(stream, entry, request.no_hdr, *extra))
+            last = entry.sequence
     return frames, pending, last
 
 
-def _batch(stream: StreamState, request: GetRequest) -> list[Frame]:
+def _batch(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
     start, chosen = _start(stream, request), Filter(request.next_by_subj)
-    entries = stream.iterate(start, subjects=None if chosen.everything else chosen)
-    frames, pending, last = _frames(stream, request, entries, _count_from(stream, start, chosen))
+    pending = yield from searching.count_from(stream, start, chosen)
+    allowance, found = _Allowance(stream, request), list[int]()
+
+    def take(entry: Entry) -> bool:
+        found.append(entry.sequence)
+        return allowance.spend(entry) and len(found) < pending
+
+    if pending:
+        yield from searching.all_from(stream, start, chosen, take)
+    frames, pending, last = _frames(stream, request, found, pending)
     if not frames:
         return [status(404, "Message Not Found")]
     return [*frames, _end_of_batch(pending, last)]
@@ -194,54 +203,22 @@ def _end_of_batch(pending: int, last: int, *extra: tuple[str, int]) -> Frame:
     return status(204, "EOB", ((name, b"%d" % value) for name, value in numbers))
 
 
-def _count_from(stream: StreamState, start: int, chosen: Filter) -> int:
-    """How many existing messages pass from ``start`` on; counts on the shorter side of it."""
-    if chosen.everything and not stream.num_deleted:
-        return max(0, stream.last_seq + 1 - max(start, stream.first_seq)) if stream.messages else 0
-    subjects = None if chosen.everything else chosen
-    if start - stream.first_seq > stream.last_seq - start:
-        return sum(1 for _ in stream.iterate(start, subjects=subjects))
-    total = stream.messages if chosen.everything else sum(stream.subjects(chosen).values())
-    for entry in stream.iterate(subjects=subjects):
-        if entry.sequence >= start:
-            break
-        total -= 1
-    return total
-
-
-def _multi_last(stream: StreamState, request: GetRequest) -> list[Frame]:  # GET-15
+def _multi_last(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:  # GET-15
     up_to = request.up_to_seq or stream.last_seq
     if request.up_to_time is not None:  # GET-16: what was stored before that time
         up_to = stream.first_at(request.up_to_time) - 1
-    found = _last_of_each(stream, Filter(request.multi_last), min(up_to, stream.last_seq))
+    latest = min(up_to, stream.last_seq)
+    found = yield from searching.newest_of_each(stream, Filter(request.multi_last), latest, MAX_RESULTS)
     if len(found) > MAX_RESULTS:
         return [status(413, "Too Many Results")]  # GET-17
     if not found:
         return [status(404, "No Results")]
-    start = _start(stream, request)
+    start, allowance, sent = _start(stream, request), _Allowance(stream, request), []
     late = [sequence for sequence in sorted(found) if sequence >= start]
-    entries = (entry for sequence in late if (entry := stream.entry(sequence)) is not None)
-    frames, pending, last = _frames(stream, request, entries, len(late))
+    for entry in map(stream.entry, late):
+        if entry is not None:
+            sent.append(entry.sequence)
+            if not allowance.spend(entry):
+                break
+    frames, pending, last = _frames(stream, request, sent, len(late))
     return [*frames, _end_of_batch(pending, last, (h.UP_TO_SEQUENCE, up_to))]
-
-
-def _last_of_each(stream: StreamState, chosen: Filter, up_to: int) -> list[int]:
-    """The newest sequence not above ``up_to`` of each matching subject; stops beyond what may be answered."""
-    found: list[int] = []
-    older: set[str] = set()  # subjects whose newest message came later: look further back for them
-    for subject in stream.subjects(chosen):
-        newest = stream.last_of(subject)
-        if newest <= up_to:
-            found.append(newest)
-        else:
-            older.add(subject)
-        if len(found) > MAX_RESULTS:
-            return found
-    if older and up_to >= stream.first_seq:
-        for entry in stream.iterate(up_to, subjects=chosen, reverse=True):
-            if entry.subject in older:
-                older.discard(entry.subject)
-                found.append(entry.sequence)
-                if not older or len(found) > MAX_RESULTS:
-                    break
-    return found

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from railgun.model.subjects import Filter
+from railgun.semantics import searching
 from railgun.semantics.blocks import Block, Entry
 from railgun.semantics.index import MessageIndex
 from railgun.semantics.memory import ShardMemory
-from railgun.semantics.subject_index import SubjectIndex
+from railgun.semantics.steps import finish
+from railgun.semantics.subject_index import Found, SubjectIndex
+from railgun.semantics.subject_search import Place
 from railgun.state.table import Overlay
 
 
@@ -108,9 +111,20 @@ class StoredMessages:
 
     def last_matching(self, subjects: Filter) -> int:
         """The newest existing sequence over all matching subjects, 0 if none."""
-        if subjects.literal is not None:
-            return self.last_of(subjects.literal)
-        return next((entry.sequence for entry in self.iterate(subjects=subjects, reverse=True)), 0)
+        return finish(searching.newest(self, subjects))
+
+    def next_of(self, subject: str, start: int) -> int | None:
+        """The first sequence on the literal subject from ``start`` on, 0 if none; None if only looking at messages tells."""
+        return self._by_subject.next(subject, start)
+
+    @property
+    def subjects_sorted(self) -> bool:
+        """Whether a search by subject can begin at once: the first one puts those in memory in order."""
+        return self._by_subject.is_sorted
+
+    def search_subjects(self, wanted: Filter, place: Place, steps: int) -> tuple[list[Found], Place | None]:
+        """As :meth:`SubjectIndex.search`."""
+        return self._by_subject.search(wanted, place, steps)
 
     def subjects(self, matching: Filter | None = None) -> dict[str, int]:
         """Literal subject to the number of its existing messages."""

@@ -11,17 +11,30 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from railgun.model.subjects import Filter
 from railgun.semantics.memory import Budget
+from railgun.semantics.subject_search import BEGINNING, Place, SortedSubjects, scan
 from railgun.state import keys
 from railgun.state.table import Scratch
 
 _COUNT_BITS = 32
 _COUNT_MASK = (1 << _COUNT_BITS) - 1
 _PACKED = struct.Struct("=QI")
+_ALL_STEPS = 1 << 62
+
+
+class Found(NamedTuple):
+    """A subject that a search found: how many messages it has, and the newest sequence."""
+
+    subject: str
+    messages: int
+    last: int
+    again: bool = False  # found in memory before, unless it came there while the search was under way
 
 
 class SubjectIndex:
@@ -48,6 +61,7 @@ class SubjectIndex:
         self._budget = budget
         # How many subjects there are, once some went to the scratch space. There, one that is in memory is out of date.
         self._total: int | None = None
+        self._view = SortedSubjects()  # of those in memory
         if scratch is not None:
             scratch.clear(self._prefix)
 
@@ -55,6 +69,11 @@ class SubjectIndex:
     def ordered(self) -> bool:
         """Whether the sequences of each subject are kept."""
         return self._sequences is not None
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the subjects in memory are kept in order, because somebody has searched."""
+        return self._view.kept
 
     def __len__(self) -> int:
         return len(self._packed) if self._total is None else self._total
@@ -74,27 +93,71 @@ class SubjectIndex:
         kept = self._sequences.get(subject)
         return kept[0] if kept is not None else self._read(subject)[1][0]
 
+    def next(self, subject: str, start: int) -> int | None:
+        """The oldest existing sequence on the subject from ``start`` on, 0 if there is none; None if that is not known here."""
+        packed = self._find(subject)
+        last = packed >> _COUNT_BITS
+        if last < start:
+            return 0
+        if last == start or packed & _COUNT_MASK == 1:
+            return last
+        if self._sequences is None:
+            return None
+        kept = self._sequences.get(subject) or self._read(subject)[1]
+        return kept[bisect_left(kept, start)]
+
     def matching(self, chosen: Filter | None = None) -> dict[str, int]:
         """Subject to the number of its messages."""
         if chosen is not None and chosen.literal is not None:
             count = self.count(chosen.literal)
             return {chosen.literal: count} if count else {}
-        passes = None if chosen is None or chosen.everything else chosen.matches
+        if chosen is not None and not chosen.everything:
+            return {one.subject: one.messages for one in self.search(chosen, BEGINNING, _ALL_STEPS)[0]}
         found = {
             subject: packed & _COUNT_MASK
             for part in (self._older, self._packed)
             for subject, packed in part.items()
-            if passes is None or passes(subject)
         }
         if self._total is not None and self._scratch is not None:
             for key, value in self._scratch.scan(self._prefix):
                 subject = key[len(self._prefix) :].decode("utf-8")
-                if (passes is None or passes(subject)) and subject not in found:
+                if subject not in found:
                     found[subject] = _PACKED.unpack_from(value)[1]
         return found
 
+    def search(self, chosen: Filter, place: Place, steps: int) -> tuple[list[Found], Place | None]:
+        """Matching subjects from a place on, in about so many steps; where to go on, None if that was all.
+
+        What changes while a search is under way may be found twice or not at all; what does not change is found.
+        """
+        found: list[Found] = []
+        beyond, number, text = place
+        if not beyond:
+            size = len(self._packed) + len(self._older)
+            self._view.bring_up_to_date(size, lambda: (*self._older, *self._packed))
+        while steps > 0:
+            if number == len(chosen.patterns):
+                if beyond or self._total is None:
+                    return found, None
+                beyond, number = True, 0
+                continue
+            subjects, further, steps = scan(
+                self._seek_beyond if beyond else self._view.seek, chosen.patterns[number], text, steps
+            )
+            for subject in subjects:
+                held = self._held(subject)
+                packed = held or (self._read(subject)[0] if beyond else 0)
+                if packed:
+                    again = beyond and held > 0
+                    found.append(Found(subject, packed & _COUNT_MASK, packed >> _COUNT_BITS, again))
+            if further is None:
+                number, text = number + 1, ""
+            else:
+                text = further
+        return found, Place(beyond, number, text)
+
     def add(self, subject: str, sequence: int) -> None:
-        if self._total is not None and subject not in self._packed:
+        if subject not in self._packed:
             self._recall(subject)
         self._packed[subject] = sequence << _COUNT_BITS | ((self._packed.get(subject, 0) & _COUNT_MASK) + 1)
         if self._sequences is not None:
@@ -108,7 +171,7 @@ class SubjectIndex:
             return
         packed = self._packed
         newest = dict(zip(subjects, range(first, first + len(subjects)), strict=True))
-        if self._total is not None:
+        if self._total is not None or self._view.kept:
             for subject in newest:
                 if subject not in packed:
                     self._recall(subject)
@@ -153,6 +216,7 @@ class SubjectIndex:
     def clear(self) -> None:
         self._packed.clear()
         self._older.clear()
+        self._view.clear()
         if self._sequences is not None:
             self._sequences.clear()
         if self._total is not None and self._scratch is not None:
@@ -188,6 +252,15 @@ class SubjectIndex:
             found = 0 if self._total is None else self._older.get(subject) or self._read(subject)[0]
         return found
 
+    def _held(self, subject: str) -> int:
+        return self._packed.get(subject) or self._older.get(subject, 0)
+
+    def _seek_beyond(self, begin: str) -> Iterator[str]:
+        """Subjects that the scratch space knows, from the text on, ascending."""
+        assert self._scratch is not None
+        for key, _ in self._scratch.scan(self._prefix, self._key(begin)):
+            yield key[len(self._prefix) :].decode("utf-8")
+
     def _read(self, subject: str) -> tuple[int, deque[int]]:
         """What the scratch space has on the subject: the packed number, 0 if nothing, and its sequences."""
         value = None if self._scratch is None else self._scratch.get(self._key(subject))
@@ -198,9 +271,12 @@ class SubjectIndex:
 
     def _recall(self, subject: str) -> None:
         """The subject is about to change: into memory with it. One that is nowhere is new."""
-        assert self._total is not None
         packed = self._older.pop(subject, 0)
         if not packed:
+            if self._view.kept:
+                self._view.add(subject)
+            if self._total is None:
+                return
             packed, sequences = self._read(subject)
             if not packed:
                 self._total += 1
@@ -219,4 +295,4 @@ class SubjectIndex:
             self._scratch.apply({self._key(subject): None})
 
     def _key(self, subject: str) -> bytes:
-        return self._prefix + subject.encode("utf-8")
+        return self._prefix + subject.encode("utf-8", "surrogatepass")  # a pattern may be any text

@@ -244,8 +244,8 @@ class RocksScratch:
     def get(self, key: bytes) -> bytes | None:
         return _get(self._db, key, self._path)
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return _scan(self._db, prefix, prefix, self._path)
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        return _scan(self._db, prefix, start or prefix, self._path)
 
     def apply(self, changes: Changes) -> None:
         batch = WriteBatch(raw_mode=True)

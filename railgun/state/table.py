@@ -23,8 +23,8 @@ class Scratch(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries whose key begins with ``prefix``, ascending."""
+    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries whose key begins with ``prefix``, ascending, from ``start`` (a full key) on."""
 
     def apply(self, changes: Changes) -> None:
         """Change at once; a crash may lose it."""

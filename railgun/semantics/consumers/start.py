@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import parse_rfc3339
 from railgun.model.subjects import Filter
+from railgun.semantics.searching import newest_of_each
+from railgun.semantics.steps import finish
 
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
@@ -28,4 +30,5 @@ def start_of(stream: StreamState, config: ConsumerConfig) -> int:
 
 def last_of_each_subject(stream: StreamState, wanted: Filter) -> list[int]:
     """The newest message of each subject that the filter selects, ascending (STA-06)."""
-    return sorted(stream.last_of(subject) for subject in stream.subjects(wanted))
+    every = newest_of_each(stream, wanted, stream.last_seq, stream.messages)
+    return sorted(finish(every))
