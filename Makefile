@@ -20,9 +20,12 @@ CHAOS_CONSUMER_ROUNDS ?= 20
 # a kill -9, a restart of the broker. `make chaos` draws its own.
 CHAOS_SEED ?= 1
 FUZZ_SECONDS ?= 600
+# `make differ`: how many random sequences, and which.
+DIFFER_SEQUENCES ?= 2000
+DIFFER_SEED ?= 1
 ARGS ?=
 
-.PHONY: help run test lint format types doors unit rules fuzz chaos bench lock clean
+.PHONY: help run test lint format types doors unit rules fuzz differ chaos bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z.]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +60,9 @@ fuzz: $(READY) ## Random histories through the rules, short of memory and with f
 
 chaos: $(READY) ## Kill, stop and restart parts under load: 30 rounds, and 20 with consumers (CHAOS_ROUNDS=100 for more)
 	RAILGUN_CHAOS_ROUNDS=$(CHAOS_ROUNDS) RAILGUN_CHAOS_CONSUMER_ROUNDS=$(CHAOS_CONSUMER_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)
+
+differ: $(READY) ## Compare railgun with nats-server by random operations; every difference must be an agreed one (DIFFER_SEED=2 for others)
+	$(PY) -m tests.differ --sequences $(DIFFER_SEQUENCES) --seed $(DIFFER_SEED) $(ARGS)
 
 bench: $(READY) ## Measure railgun beside nats-server and raw Kafka; results in docs/benchmarks
 	$(PY) -m tests.benchmarks $(ARGS)

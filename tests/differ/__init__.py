@@ -1,0 +1,1 @@
+"""The differential test: the same random operations on nats-server and on railgun, compared answer by answer."""

@@ -1,0 +1,193 @@
+"""The differential test finds what was planted, makes it small, and its masks hide nothing else. No nats-server needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.differ.comparing import Difference
+from tests.differ.drivers import MemoryDriver
+from tests.differ.frames import Frame
+from tests.differ.generator import sequence
+from tests.differ.masks import MASKS, Mask, Moment
+from tests.differ.minimising import minimised
+from tests.differ.normal import normal
+from tests.differ.operations import Ack, Call, Operation, Publish, Wait, dumps, loads
+from tests.differ.running import Arena, Finding
+
+CREATE = Call("STREAM.CREATE.S1", {"name": "S1", "subjects": ["a.*"]})
+NOISE = [
+    Call("STREAM.INFO.S1"),
+    Publish("a.1", "noise", (("X-Own", "v"),)),
+    Call("STREAM.NAMES", {"subject": "a.1"}),
+    Wait(0.0),
+]
+
+
+class Planted(MemoryDriver):
+    """railgun with a fault: a message cannot be deleted while its stream has three or more."""
+
+    def send(self, operation: Operation) -> list[Frame]:
+        if isinstance(operation, Call) and operation.verb == "STREAM.MSG.DELETE":
+            (info,) = super().send(Call("STREAM.INFO.S1"))
+            if json.loads(info.body).get("state", {}).get("messages", 0) >= 3:
+                return [Frame(b'{"error":{"code":500,"err_code":10057,"description":"planted"}}')]
+        return super().send(operation)
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryDriver]:
+    driver = MemoryDriver()
+    yield driver
+    driver.close()
+
+
+@pytest.fixture
+def planted() -> Iterator[Planted]:
+    driver = Planted()
+    yield driver
+    driver.close()
+
+
+def finding(arena: Arena, operations: list[Operation]) -> Finding | None:
+    return arena.run(operations).finding
+
+
+# ------------------------------------------------------------ finding and minimising
+
+
+def test_a_planted_difference_is_found_and_made_as_small_as_it_can_be(
+    memory: MemoryDriver, planted: Planted
+) -> None:
+    arena = Arena(memory, planted)
+    delete = Call("STREAM.MSG.DELETE.S1", {"seq": 2, "no_erase": True})
+    long = [CREATE, *NOISE, *NOISE, Publish("a.2", "x"), *NOISE, Publish("a.3"), delete, *NOISE]
+    found = finding(arena, long)
+    assert found is not None
+    assert found.operation == delete
+
+    small = minimised(found, lambda attempt: finding(arena, attempt))
+
+    calls = [one for one in small.sequence if isinstance(one, Call)]
+    assert [one.verb for one in calls] == ["STREAM.CREATE", "STREAM.MSG.DELETE"]
+    assert [replace(one, subject="") for one in small.sequence if isinstance(one, Publish)] == [
+        Publish("")
+    ] * 3
+    assert calls[-1].body == {"seq": 2}
+    assert small.kind == found.kind
+
+
+def test_random_sequences_find_a_planted_difference(memory: MemoryDriver, planted: Planted) -> None:
+    arena = Arena(memory, planted)
+    found = (finding(arena, sequence(f"planted/{number}")) for number in range(200))
+    first = next(one for one in found if one is not None)
+    assert isinstance(first.operation, Call)
+    assert first.operation.verb == "STREAM.MSG.DELETE"
+
+
+def test_equal_systems_do_not_differ(memory: MemoryDriver) -> None:
+    other = MemoryDriver()
+    arena = Arena(memory, other, masks=())
+    assert [finding(arena, sequence(f"equal/{number}")) for number in range(20)] == [None] * 20
+    other.close()
+
+
+def test_a_seed_gives_the_same_sequence_which_json_can_carry() -> None:
+    drawn = [sequence(f"same/{number}") for number in range(50)]
+    assert drawn == [sequence(f"same/{number}") for number in range(50)]
+    assert [loads(dumps(one)) for one in drawn] == drawn
+    kinds = {type(one) for operations in drawn for one in operations}
+    assert kinds == {Call, Publish, Ack, Wait}
+
+
+# ------------------------------------------------------------ masks
+
+
+def masks(conflict: str) -> list[Mask]:
+    return [mask for mask in MASKS if mask.conflict == conflict]
+
+
+def explained(
+    conflict: str,
+    driver: MemoryDriver,
+    operation: Operation,
+    nats: dict[str, Any],
+    railgun: dict[str, Any],
+    path: str = "error.err_code",
+) -> bool:
+    """Whether the conflict explains that these bodies differ at the path, as far as both have it."""
+    one, other = [{"body": nats}], [{"body": railgun}]
+    left: Any = nats
+    right: Any = railgun
+    for part in path.split("."):
+        left, right = (left or {}).get(part), (right or {}).get(part)
+    difference = Difference((0, "body", *path.split(".")), left, right)
+    moment = Moment(operation, one, other, [], driver)
+    return any(mask.explains(moment, difference) for mask in masks(conflict))
+
+
+def refusal(number: int, text: str = "") -> dict[str, Any]:
+    return {"error": {"err_code": number, "code": 400, "description": text}}
+
+
+def test_bytes_of_headers_are_masked_to_the_byte(memory: MemoryDriver) -> None:
+    memory.send(CREATE)
+    memory.send(Publish("a.1", "x", (("Nats-Msg-Id", "1"), ("X-Own", "v"))))
+    memory.send(Publish("a.1", "x"))
+    info = Call("STREAM.INFO.S1")
+    answer = normal(memory.send(info))[0]["body"]
+    held = answer["state"]["bytes"]
+
+    def masked(nats: int) -> bool:
+        told = answer | {"state": {"bytes": nats}}
+        return explained("C-18", memory, info, told, answer, "state.bytes")
+
+    assert [more for more in range(30) if masked(held + more)] == [
+        12
+    ]  # NATS/1.0, a line end, a space in each
+
+
+PUBLISH = Publish("a.1", "x", (("Nats-Msg-Id", "1"), ("Nats-Expected-Last-Sequence", "0")))
+CONSUMER = Call("CONSUMER.CREATE.S1.C1", {"config": {"replay_policy": "original"}})
+PUSHED = Call("CONSUMER.CREATE.S1.C1", {"config": {"replay_policy": "original", "deliver_subject": "d"}})
+PLACED = Call("STREAM.CREATE.S1", {"name": "S1", "placement": {"cluster": "x"}})
+DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
+
+
+@pytest.mark.parametrize(
+    "conflict, operation, nats, railgun, masked",
+    [
+        ("C-26", PUBLISH, refusal(10071), DUPLICATE, True),
+        ("C-26", PUBLISH, refusal(10060), DUPLICATE, False),
+        ("C-26", PUBLISH, DUPLICATE, refusal(10071), False),
+        ("C-26", PUBLISH, refusal(10071), {"stream": "S1", "seq": 2}, False),
+        ("C-26", replace(PUBLISH, headers=PUBLISH.headers[1:]), refusal(10071), DUPLICATE, False),
+        ("C-17", CONSUMER, {"name": "C1"}, refusal(10182), True),
+        ("C-17", CONSUMER, {"name": "C1"}, refusal(10012), False),
+        ("C-17", PUSHED, {"name": "C1"}, refusal(10182), False),
+        ("C-41", PLACED, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), True),
+        ("C-41", PLACED, {"config": {}}, refusal(10025, 'invalid JSON: field "max_msgs" …'), False),
+        ("C-41", CREATE, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), False),
+        ("C-41", PLACED, refusal(10052), refusal(10025, 'invalid JSON: field "placement" …'), False),
+    ],
+)
+def test_a_mask_explains_its_conflict_and_nothing_else(
+    memory: MemoryDriver,
+    conflict: str,
+    operation: Operation,
+    nats: dict[str, Any],
+    railgun: dict[str, Any],
+    masked: bool,
+) -> None:
+    assert explained(conflict, memory, operation, nats, railgun) is masked
+
+
+def test_only_the_text_of_a_json_error_is_masked(memory: MemoryDriver) -> None:
+    one, other = refusal(10025, "invalid JSON: so"), refusal(10025, "invalid JSON: otherwise")
+    assert explained("C-41", memory, CREATE, one, other, "error.description")
+    assert not explained("C-41", memory, CREATE, one, other, "error.code")
+    assert not explained("C-41", memory, CREATE, one, refusal(10052, "no"), "error.description")
