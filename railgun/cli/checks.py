@@ -22,6 +22,7 @@ from railgun.cli.topic_checks import check_copies, check_permissions, check_topi
 from railgun.cli.transactions import hung_transactions, records_in
 from railgun.client.operations import Pong, ping
 from railgun.errors import NotAuthorized, RailgunError
+from railgun.kafka.answers import answer_of
 from railgun.kafka.cluster import CLUSTER_KEY, Protected, read_registry
 from railgun.kafka.embedded.java import find_java, java_version
 from railgun.kafka.settings import KafkaSettings
@@ -156,9 +157,8 @@ def check_broker(admin: AdminClient, bootstrap: str, troubles: Troubles, timeout
 def check_workers(admin: AdminClient, names: Names, partitions: int) -> Finding:
     """Who is in the group, and whether every partition has an owner."""
     try:
-        group = admin.describe_consumer_groups([names.group], request_timeout=_ASK)[names.group].result(
-            _ASK + 2
-        )
+        asked = admin.describe_consumer_groups([names.group], request_timeout=_ASK)
+        group = answer_of(asked[names.group], _ASK + 2)
     except KafkaException as error:
         reason = in_words(error, f"asking for the group {names.group}")
         if isinstance(reason, NotAuthorized):

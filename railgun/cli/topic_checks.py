@@ -11,6 +11,7 @@ from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._topic import TopicDescription
 
 from railgun.cli.findings import Finding, note, ok, wrong
+from railgun.kafka.answers import answer_of
 
 _ASK: Final = 10.0
 _GRANT: Final = "railgun init --print-acls shows the commands to grant it"
@@ -31,7 +32,7 @@ def look(admin: AdminClient, names: list[str]) -> Seen:
     seen = Seen({}, set())
     for name, future in asked.items():
         try:
-            seen.found[name] = future.result(_ASK + 2)
+            seen.found[name] = answer_of(future, _ASK + 2)
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:

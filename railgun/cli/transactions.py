@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from railgun.cli.findings import Finding, note, ok, wrong
+from railgun.kafka.answers import answer_of
 from railgun.kafka.settings import KafkaSettings
 
 FIRST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -35,7 +36,7 @@ def offsets(
     found = {}
     for place, future in asked.items():
         try:
-            found[place.topic, place.partition] = future.result(_ASK + 2).offset
+            found[place.topic, place.partition] = answer_of(future, _ASK + 2).offset
         except KafkaException:
             continue
     return found

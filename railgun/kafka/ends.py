@@ -9,6 +9,8 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from railgun.kafka.answers import answer_of
+
 FIRST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LAST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _ASK: Final = 10.0
@@ -45,9 +47,7 @@ def offsets(
     for place, future in asked.items():
         key = (place.topic, place.partition)
         try:
-            answers.found[key] = future.result(_ASK + 2).offset
+            answers.found[key] = answer_of(future, _ASK + 2).offset
         except KafkaException as error:
             answers.failed[key] = error.args[0]
-        except TimeoutError:
-            answers.failed[key] = KafkaError(KafkaError._TIMED_OUT, f"no answer about {place.topic}")
     return answers

@@ -20,6 +20,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from railgun.errors import ConfigError, ConnectionLost, NotAuthorized, RailgunError
+from railgun.kafka.answers import answer_of
 from railgun.kafka.settings import MAX_MESSAGE_BYTES
 from railgun.model.names import Names
 
@@ -122,9 +123,12 @@ class Topics:
 
     def identity(self, topic: str) -> str:
         """What tells this topic from another of the same name: the cluster's id and the topic's own."""
-        cluster = self._admin.list_topics(topic, timeout=TIMEOUT).cluster_id
-        described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
-        return f"{cluster}/{described.result(TIMEOUT).topic_id}"
+        try:
+            cluster = self._admin.list_topics(topic, timeout=TIMEOUT).cluster_id
+            described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
+            return f"{cluster}/{answer_of(described, TIMEOUT + 5).topic_id}"
+        except KafkaException as error:
+            raise said_in_words(error, f"the topic {topic} cannot be looked at") from error
 
     # ------------------------------------------------------------ changes
 
@@ -178,7 +182,7 @@ class Topics:
 def _settle(future: Future[Any], topic: str, what: str, unless: tuple[int, ...] = ()) -> bool:
     """Wait for an administrative request: True when it was done, False for one of the codes in ``unless``."""
     try:
-        future.result(TIMEOUT + 5)
+        answer_of(future, TIMEOUT + 5)
     except KafkaException as error:
         reason = error.args[0]
         if reason.code() in unless:

@@ -16,6 +16,7 @@ from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConfigError
+from railgun.kafka.answers import answer_of
 from railgun.node.context import ShardContext
 from railgun.node.drain import Input
 from railgun.node.group_offsets import tell_regularly
@@ -211,10 +212,9 @@ class Shards:
     def owns(self, membership: Membership, partition: int) -> bool | None:
         """What the broker says: does this member own the partition? None while it cannot be told."""
         try:
-            group = self._admin.describe_consumer_groups([self._group], request_timeout=_ASK_SECONDS)[
-                self._group
-            ].result(_ASK_SECONDS + 1)
-        except (KafkaException, TimeoutError) as error:
+            asked = self._admin.describe_consumer_groups([self._group], request_timeout=_ASK_SECONDS)
+            group = answer_of(asked[self._group], _ASK_SECONDS + 1)
+        except KafkaException as error:
             log.info("the consumer group could not be asked: %s", error)
             return None
         if group.state != ConsumerGroupState.STABLE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from railgun.kafka.answers import answer_of
 from railgun.kafka.topics import Topics
 from railgun.node.drain import Trim
 
@@ -24,6 +26,7 @@ _TICK: Final = 0.25
 _TRIM_EVERY: Final = 3.0
 # Whoever was given a message that was removed at once (ack none, interest) must have had the time to read it.
 _TRIM_GRACE: Final = 10  # times so long
+_TRIM_SECONDS: Final = 15.0
 _LOOK_EVERY: Final = 5.0
 
 
@@ -109,9 +112,12 @@ class Upkeep:
             return
         requests = [TopicPartition(topic, 0, offset) for topic, offset in wanted.items()]
         futures = self._admin.delete_records(requests, request_timeout=10.0)
+        deadline = (
+            time.monotonic() + _TRIM_SECONDS
+        )  # for all of them: a broker that is away must not hold up the rest
         for place, future in futures.items():
             try:
-                future.result(15.0)
+                answer_of(future, max(0.0, deadline - time.monotonic()))
             except KafkaException as error:
                 log.info("the log %s was not trimmed, it comes again: %s", place.topic, error.args[0].str())
             else:
