@@ -1,7 +1,7 @@
 """Calls about streams: what the shard that got one asks this room for.
 
 :func:`answer` answers the calls that a stream's owner decides alone. It never raises for what a caller sent; it returns
-the frames of the answer, or None where nobody answers: a direct get of a stream that does not allow it (GET-07).
+the frames of the answer.
 Creating, updating and deleting is decided by registrar and owner together, with the pieces that are named below.
 """
 
@@ -35,6 +35,7 @@ from railgun.api.responses import (
     success_response,
     update_response,
 )
+from railgun.model.frames import NO_RESPONDERS, status_frame
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
 from railgun.model.wire import ApiRequest, Frame
 from railgun.semantics import reading, removal
@@ -70,7 +71,7 @@ def level_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     if not level_too_high(request.headers):
         return None
     if name.operation is Operation.DIRECT_GET:
-        return [reading.status(412, "Required Api Level")]
+        return [status_frame(412, "Required Api Level")]
     return [error_response(name.operation, API_LEVEL)]
 
 
@@ -81,7 +82,7 @@ def body_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     return [error_response(name.operation, BODY_NOT_EMPTY)]
 
 
-def answer(request: ApiRequest, name: ApiName, stream: StreamState | None) -> list[Frame] | None:
+def answer(request: ApiRequest, name: ApiName, stream: StreamState | None) -> list[Frame]:
     """The frames that answer the call; the stream is None if there is none of that name."""
     if name.operation is Operation.DIRECT_GET:
         return finish(_direct_get(request.body, name.rest, stream))
@@ -133,12 +134,12 @@ _HANDLERS: dict[Operation, Callable[[bytes, StreamState | None], Frame | Refusal
 }
 
 
-def _direct_get(body: bytes, subject: str, stream: StreamState | None) -> Steps[list[Frame] | None]:
+def _direct_get(body: bytes, subject: str, stream: StreamState | None) -> Steps[list[Frame]]:
     if stream is None or not stream.config.allow_direct:
-        return None  # GET-07
+        return [NO_RESPONDERS]  # GET-07
     asked = parse_get(body)
     if isinstance(asked, Refusal):
-        return [reading.status(408, "Malformed Request")]
+        return [status_frame(408, "Malformed Request")]
     if subject:
         return (yield from reading.direct_get_by_subject(stream, subject, asked))
     return (yield from reading.direct_get(stream, asked))

@@ -12,14 +12,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from railgun.api.names import ApiName, Operation
 from railgun.errors import ConfigError, RailgunError, api_error
+from railgun.model import frames
 from railgun.model.config import StreamConfig
+from railgun.model.frames import status_of
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo
-from railgun.model.wire import HeaderList
+from railgun.model.wire import Frame, HeaderList
 
 T = TypeVar("T")
 
 LIST_PAGE = 256  # CFG-31
-NO_RESPONDERS = Reply(b"", [("Status", b"503")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,14 @@ def advance_clock(nanos: int, partition: int) -> Call[int]:
 
 
 # -- reading answers
+
+
+def as_reply(frame: Frame) -> Reply:
+    """One frame of an answer as callers of raw requests see it."""
+    return Reply(frame.body, frame.headers, status=status_of(frame))
+
+
+NO_RESPONDERS = as_reply(frames.NO_RESPONDERS)
 
 
 def parse_object(replies: list[Reply], *, of_consumer: bool = False) -> dict[str, Any]:

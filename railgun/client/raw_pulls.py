@@ -9,6 +9,7 @@ from railgun.client.acks import Address
 from railgun.client.connection import Connection
 from railgun.client.fetching import WaitingPull
 from railgun.client.message import Message
+from railgun.client.operations import as_reply
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.model import headers as h
 from railgun.model.consumer_wire import Lease, Pull
@@ -47,7 +48,7 @@ def pull(
             yield Until(waiting, left)
         found = _replies(waiting)
         if call.done and call.error is None:  # refused before anybody looked at the consumer
-            found += [Reply(frame.body, frame.headers) for frame in call.get()]
+            found += [as_reply(frame) for frame in call.get()]
         if not found:
             error = waiting.error or waiting.reading_error() or waiting.overdue(timeout)
             raise error.with_traceback(None)
@@ -75,4 +76,4 @@ def status_reply(lease: Lease) -> Reply:
     own: HeaderList = [(h.STATUS, str(lease.status).encode("ascii"))]
     if lease.description:
         own.append((h.DESCRIPTION, lease.description.encode("utf-8")))
-    return Reply(b"", [*own, *lease.status_headers], lease.subject, lease.reply)
+    return Reply(b"", [*own, *lease.status_headers], lease.subject, lease.reply, lease.status)

@@ -11,12 +11,21 @@ from railgun.api.names import PREFIX, ApiName, Operation, parse
 from railgun.client import raw_pulls
 from railgun.client.calls import PendingCall
 from railgun.client.connection import Connection
-from railgun.client.operations import NO_RESPONDERS, Call, ack_reply, list_body, merge_accounts, merge_lists
+from railgun.client.operations import (
+    NO_RESPONDERS,
+    Call,
+    ack_reply,
+    as_reply,
+    list_body,
+    merge_accounts,
+    merge_lists,
+)
 from railgun.client.packs import Lane, PublishFuture
 from railgun.client.publishing import payload_bytes
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import ApiError, NoStreamResponse, api_error
 from railgun.model import headers as h
+from railgun.model.frames import status_frame
 from railgun.model.messages import PubAck, Reply, StoredMessage
 from railgun.model.refusals import BAD_STREAM_NAME, CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
 from railgun.model.wire import Frame, HeaderList, Located
@@ -152,12 +161,12 @@ def _answer(
     frames = pending.get()
     places = [frame.located for frame in frames if frame.located is not None]
     if not places:
-        return [Reply(frame.body, frame.headers) for frame in frames]
+        return [as_reply(frame) for frame in frames]
     left = max(deadline - time.monotonic(), 0.5)
     found = yield Blocking(lambda: connection.transport.read_log(places, left))
     messages = iter(found)
     return [
-        _filled(frame, frame.located, next(messages)) if frame.located else Reply(frame.body, frame.headers)
+        _filled(frame, frame.located, next(messages)) if frame.located else as_reply(frame)
         for frame in frames
     ]
 
@@ -219,6 +228,6 @@ def _filled(frame: Frame, place: Located, message: StoredMessage | None) -> Repl
         fields = message.to_api(no_headers=place.no_headers)
         return Reply(json.dumps({"type": kind, "message": fields}).encode("utf-8"), frame.headers)
     if message is None:
-        return Reply(b"", [(h.STATUS, b"404"), (h.DESCRIPTION, b"Message Not Found")])
+        return as_reply(status_frame(404, "Message Not Found"))
     own = [] if place.no_headers else list(message.headers)
     return Reply(message.payload, own + list(frame.headers))

@@ -160,24 +160,19 @@ class Reply:
     """One message of a raw answer: headers (a status, or the message's own) and body.
 
     ``subject`` and ``reply`` are set for messages of a consumer: where the message was published, and where to acknowledge
-    it (PUL-13).
+    it (PUL-13). ``status`` is the number of a status (404, 408, …), None for an ordinary message, whatever its headers say.
     """
 
     body: bytes
     headers: h.Headers = ()
     subject: str = ""
     reply: str = ""
-
-    @property
-    def status(self) -> int | None:
-        """The number of a status message (404, 408, …), None for an ordinary one."""
-        value = h.first(self.headers, h.STATUS)
-        return None if value is None else int(value)
+    status: int | None = None
 
     @property
     def description(self) -> str | None:
-        value = h.first(self.headers, h.DESCRIPTION)
-        return None if value is None else value.decode("utf-8")
+        """What a status says; None for an ordinary message."""
+        return None if self.status is None else self.header(h.DESCRIPTION)
 
     def header(self, name: str) -> str | None:
         value = h.first(self.headers, name)

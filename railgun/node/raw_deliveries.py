@@ -1,7 +1,7 @@
 """Deliveries over the API by name: pulls, acknowledgements and flow control, as clients without our code send them.
 
-Answers are frames, or None where nobody is answered here: pulls are answered by leases, and an acknowledgement that cannot
-be placed not at all (ACK-17).
+Answers are frames, or None where nobody is answered here: pulls are answered by leases, and an acknowledgement of what was
+never delivered not at all (ACK-17). Where no consumer listens for it, whoever asks is told so at once (CON-31, ACK-04).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from railgun.api.deliveries import parse_acknowledgement, parse_delivery, parse_pull
 from railgun.api.names import ApiName, Operation
 from railgun.model.consumer_wire import AckRun
+from railgun.model.frames import NO_RESPONDERS
 from railgun.model.wire import ApiRequest, Frame
 from railgun.node.consuming import CONFIRMED, Consuming
 from railgun.node.pushing import Pushing
@@ -42,8 +43,7 @@ class RawDeliveries:
     ) -> list[Frame] | None:
         found = self._consuming.find(name.stream, name.consumer)
         if found is None:
-            self._consuming.nobody(request.client, name.stream, name.consumer, request.request, work)
-            return None
+            return [NO_RESPONDERS]
         self._pull(found, request, request.body, time, now, work)
         return None
 
@@ -70,8 +70,10 @@ class RawDeliveries:
         self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
     ) -> list[Frame] | None:
         found = self._consuming.find(name.stream, name.consumer)
+        if found is None or not found[1].terms.acks:
+            return [NO_RESPONDERS]
         delivery = parse_delivery(name.filter)
-        if found is None or delivery is None:
+        if delivery is None:
             return None
         said = parse_acknowledgement(request.body)
         if said.kind == "unknown":

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model.durations import rfc3339
-from railgun.model.frames import direct_frame, get_frame
+from railgun.model.frames import direct_frame, get_frame, status_frame
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter
@@ -76,29 +76,24 @@ def plain_get(stream: StreamState, request: GetRequest) -> Steps[Frame | Refusal
 def direct_get(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
     """Messages as they are, with where they came from in their headers; or a status (GET-08 … GET-18)."""
     if request.empty:
-        return [status(408, "Empty Request")]
+        return [status_frame(408, "Empty Request")]
     if _bad_direct(request):
-        return [status(408, "Bad Request")]
+        return [status_frame(408, "Bad Request")]
     if request.multi_last:
         return (yield from _multi_last(stream, request))
     if request.batch:
         return (yield from _batch(stream, request))
     entry = yield from _one(stream, request)  # GET-12, GET-14
     if entry is None:
-        return [status(404, "Message Not Found")]
+        return [status_frame(404, "Message Not Found")]
     return [_message(stream, entry, request.no_hdr)]
 
 
 def direct_get_by_subject(stream: StreamState, subject: str, request: GetRequest) -> Steps[list[Frame]]:
     """The short form: the subject is in the name, and the request may select nothing else (GET-10)."""
     if not request.empty or request.batch or request.up_to_seq or request.up_to_time is not None:
-        return [status(408, "Bad Request")]
+        return [status_frame(408, "Bad Request")]
     return (yield from direct_get(stream, request._replace(last_by_subj=subject)))
-
-
-def status(code: int, description: str, extra: Iterable[tuple[str, bytes]] = ()) -> Frame:
-    """A message that is only a status."""
-    return Frame([(h.STATUS, b"%d" % code), (h.DESCRIPTION, description.encode("ascii")), *extra], b"")
 
 
 def located(stream: StreamState, entry: Entry, form: str, *, no_headers: bool = False) -> Frame:
@@ -194,13 +189,13 @@ def _batch(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
         yield from searching.all_from(stream, start, chosen, take)
     frames, pending, last = _frames(stream, request, found, pending)
     if not frames:
-        return [status(404, "Message Not Found")]
+        return [status_frame(404, "Message Not Found")]
     return [*frames, _end_of_batch(pending, last)]
 
 
 def _end_of_batch(pending: int, last: int, *extra: tuple[str, int]) -> Frame:
     numbers = ((h.NUM_PENDING, pending), (h.LAST_SEQUENCE, last), *extra)
-    return status(204, "EOB", ((name, b"%d" % value) for name, value in numbers))
+    return status_frame(204, "EOB", ((name, b"%d" % value) for name, value in numbers))
 
 
 def _multi_last(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:  # GET-15
@@ -210,9 +205,9 @@ def _multi_last(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
     latest = min(up_to, stream.last_seq)
     found = yield from searching.newest_of_each(stream, Filter(request.multi_last), latest, MAX_RESULTS)
     if len(found) > MAX_RESULTS:
-        return [status(413, "Too Many Results")]  # GET-17
+        return [status_frame(413, "Too Many Results")]  # GET-17
     if not found:
-        return [status(404, "No Results")]
+        return [status_frame(404, "No Results")]
     start, allowance, sent = _start(stream, request), _Allowance(stream, request), []
     late = [sequence for sequence in sorted(found) if sequence >= start]
     for entry in map(stream.entry, late):

@@ -25,7 +25,7 @@ from tests.support.consumers import (
     unconfirmed,
     waiters,
 )
-from tests.support.raw import statuses
+from tests.support.raw import nobody_answers, statuses
 from tests.support.waiting import wait_until
 
 Make = Callable[..., Stream]
@@ -118,8 +118,8 @@ def test_none_is_done_when_delivered(rg: Railgun, make: Make, clock: Clock) -> N
     found = take(rg, stream.name, batch=3)
     info = about(rg, stream.name)
     assert (floor(info), delivered(info), info["num_ack_pending"]) == ((3, 3), (3, 3), 0)
-    for body in (b"-NAK", b"+TERM", b"+ACK"):
-        unconfirmed(rg, found[0].reply, body)  # confirmed or not: the rule leaves it open
+    for body in (b"-NAK", b"+TERM", b"+ACK", b"", b"+NXT", b"+WPI"):
+        assert nobody_answers(rg, found[0].reply, body)
     clock.advance(86_400)
     info = about(rg, stream.name)
     assert (floor(info), info["num_ack_pending"], info["num_redelivered"]) == ((3, 3), 0, 0)

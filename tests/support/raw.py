@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from railgun.client.facade import Railgun
-from railgun.errors import RequestTimeout
 from railgun.model.messages import Reply
 
 Refused = tuple[int, int, str]  # err_code, code, description
@@ -49,10 +48,6 @@ def statuses(replies: list[Reply]) -> list[tuple[int | None, str | None]]:
     return [(reply.status, reply.description) for reply in replies]
 
 
-def nobody_answers(rg: Railgun, name: str, body: dict[str, Any]) -> bool:
-    """Whether the request has no responder: told so at once, or silence until the timeout."""
-    try:
-        replies = rg.request(name, json.dumps(body).encode("utf-8"), timeout=1.0)
-    except RequestTimeout:
-        return True
-    return [reply.status for reply in replies] == [503]
+def nobody_answers(rg: Railgun, name: str, body: dict[str, Any] | bytes = b"") -> bool:
+    """Whether the request has no responder, and is told so: silence until the timeout raises."""
+    return statuses(frames(rg, name, body)) == [(503, "No Responders")]

@@ -210,7 +210,7 @@ def test_a_raw_request_prints_the_answer(orders: Run) -> None:
     assert refused.exit_code == 1
     assert json.loads(refused.stdout)["error"]["err_code"] == 10059
     nobody = orders("req", "NOPE.x", "hello")
-    assert (nobody.exit_code, nobody.stdout) == (1, "status 503\n")
+    assert (nobody.exit_code, nobody.stdout) == (1, "status 503 No Responders\n")
 
 
 # ---------------------------------------------------------------- what goes wrong
