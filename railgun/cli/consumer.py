@@ -59,7 +59,7 @@ def add(
         name = named[1]  # of the file; a flag or an argument decides where there is one
     if ephemeral:
         given["ephemeral"] = True
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         info = rg.stream(stream).create_consumer(name, **given).info()
     if not cluster.as_json:
         typer.echo(f"Consumer {stream} > {info.name} was created\n")
@@ -75,7 +75,7 @@ def edit(stream: StreamName, name: Name, flags: Consumer, cluster: Cluster) -> N
         given.pop(field, None)
     if not given:
         raise ConfigError("nothing to change: give at least one flag, such as --wait 1m")
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         handle = rg.stream(stream)
         before = handle.consumer(name).info()
         info = handle.update_consumer(name, **given).info()
@@ -137,8 +137,8 @@ def _progress(info: ConsumerInfo) -> dict[str, Any]:
 @command
 def rm(stream: StreamName, name: Name, cluster: Cluster, force: Force = False) -> None:
     """Remove a consumer and its position; the messages stay where the stream's retention keeps them."""
-    sure(f"Really remove consumer {stream} > {name}?", force, cluster.as_json)
-    with cluster.connect() as rg:
+    sure(cluster, f"remove consumer {stream} > {name}", force)
+    with cluster.act() as rg:
         rg.stream(stream).delete_consumer(name)
     if cluster.as_json:
         print_json({"stream": stream, "consumer": name, "removed": True})
@@ -177,7 +177,7 @@ def next_(
         raise ConfigError("--reason says why a message is given up: give --term, too")
     patience = timedelta(seconds=5) if wait is None else wait
     taken = 0
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         consumer = rg.stream(stream).consumer(name)
         while taken < count:
             message = _taken(consumer, patience)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from railgun.cli.completion import known_streams
 from railgun.cli.dead_letters import Choice, DeadLetters, Outcome, dead_letter_streams
-from railgun.cli.options import EXIT_WRONG, Cluster, command, console, print_json
+from railgun.cli.options import EXIT_WRONG, Cluster, command, console, print_json, sure
 from railgun.cli.report import content_object, print_headers, print_lines
 from railgun.cli.units import counted
 from railgun.errors import ConfigError, StreamNotFound
@@ -159,7 +159,7 @@ def redrive(
     Every consumer of that stream sees it as a new message.
     """
     choice = Choice(sequences or None, origin, consumer, subject)
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         letters = DeadLetters(rg, stream)
         with _progress("redriving", _expected(letters, choice)) as step:
             outcome = letters.redrive(letters.find(choice), step)
@@ -194,11 +194,11 @@ def drop(
     choice = Choice(sequences or None, origin, consumer, subject)
     if choice == Choice() and not everything:
         raise ConfigError("say which letters: their SEQUENCEs, --origin, --consumer, --subject, or --all")
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         letters = DeadLetters(rg, stream)
         found = list(letters.find(choice))
         if found and not yes:
-            _ask(f"Really remove {counted(len(found), 'dead letter')} of stream {stream}?", cluster)
+            _ask(f"remove {counted(len(found), 'dead letter')} of stream {stream}", cluster)
         with _progress("dropping", len(found)) as step:
             outcome = letters.drop(found, step)
     if cluster.as_json:
@@ -207,10 +207,10 @@ def drop(
         typer.echo(f"Dropped {counted(len(outcome.done), 'dead letter')} of stream {stream}")
 
 
-def _ask(question: str, cluster: Cluster) -> None:
+def _ask(deed: str, cluster: Cluster) -> None:
     if cluster.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("nobody can be asked here: give --yes to remove dead letters")
-    typer.confirm(question, abort=True)
+    sure(cluster, deed, force=False)
 
 
 def _expected(letters: DeadLetters, choice: Choice) -> int | None:

@@ -41,6 +41,7 @@ def init(
     from railgun.kafka.cluster import Protected, prepare_cluster
 
     logging.getLogger("railgun.kafka.cluster").setLevel(logging.ERROR)  # what it would warn of is said below
+    cluster.announce()
     wanted = Protected(name, cluster.names.prefix, partitions, reply_factor)
     held = prepare_cluster(cluster.settings(), wanted, replication_factor)
     if cluster.as_json:

@@ -22,7 +22,7 @@ import typer
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from railgun.cli.context import ServerOption, default_server
+from railgun.cli.context import Server, ServerOption, find_server
 from railgun.errors import (
     ApiError,
     ConfigError,
@@ -74,8 +74,15 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """Where to connect: ``--server``, else what the file says, else the usual order."""
-        return default_server(self.server or self._from_file().get("bootstrap.servers"))
+        """Where to connect."""
+        return self.where.address
+
+    @property
+    def where(self) -> Server:
+        """Where to connect, and who says so: ``--server``, else the file, else the usual order."""
+        if self.server:
+            return find_server(self.server)
+        return find_server(self._from_file().get("bootstrap.servers"), f"{self.kafka_config}")
 
     @property
     def in_memory(self) -> bool:
@@ -111,6 +118,16 @@ class Cluster:
         from railgun.client.facade import connect
 
         return connect(self.address, prefix=self.prefix, timeout=self.timeout, kafka=self.kafka_options())
+
+    def act(self) -> Railgun:
+        """The facade, for a command that changes something: it says where, in case that is not where somebody meant to be."""
+        self.announce()
+        return self.connect()
+
+    def announce(self) -> None:
+        """Say on standard error where this command acts."""
+        prefix = "" if self.prefix == DEFAULT_PREFIX else f", prefix {self.prefix}"
+        typer.echo(f"acting on {self.where}{prefix}", err=True)
 
     def show(self, info: Info, print_words: Callable[[Info], None]) -> None:
         """What the cluster says about something: as JSON, or in words."""
@@ -231,7 +248,7 @@ def console() -> Console:
     return Console(width=None if terminal else 400, highlight=False, emoji=False)
 
 
-def sure(question: str, force: bool, as_json: bool) -> None:
+def sure(cluster: Cluster, deed: str, force: bool) -> None:
     """Ask before what cannot be undone, where there is somebody to ask. Raises typer.Abort."""
-    if not force and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(question, abort=True)
+    if not force and not cluster.as_json and sys.stdin.isatty() and sys.stdout.isatty():
+        typer.confirm(f"Really {deed} on {cluster.where}?", abort=True)

@@ -76,7 +76,7 @@ def pub(
     """Publish a message and wait until it is stored."""
     del jetstream  # every publish is stored and acknowledged; the flag is there for the habit of it
     data, headers = body_of(body, stdin), headers_of(header)
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         for number in range(1, count + 1):
             if sleep is not None and number > 1:
                 time.sleep(sleep.total_seconds())
@@ -116,7 +116,7 @@ def req(
     stdin: Annotated[bool, typer.Option("--stdin", help="Read the body from standard input.")] = False,
 ) -> None:
     """Send a raw request and print the replies as they come: acks, JSON of the API, statuses."""
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         replies = rg.request(name, body_of(body, stdin), headers_of(header) or None)
     if cluster.as_json:
         print_json([_reply_object(reply) for reply in replies])

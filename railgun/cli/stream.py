@@ -24,7 +24,7 @@ def add(name: NewName, flags: Stream, cluster: Cluster) -> None:
     """Create a stream. One that exists with the same configuration is left as it is."""
     given = flags.given()
     given.pop("name", None)  # a file may carry another stream's name: the argument decides
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         info = rg.create_stream(name, **given).info()
     if not cluster.as_json:
         typer.echo(f"Stream {name} was created\n")
@@ -39,7 +39,7 @@ def edit(name: StreamName, flags: Stream, cluster: Cluster) -> None:
     given.pop("name", None)
     if not given:
         raise ConfigError("nothing to change: give at least one flag, such as --max-age 7d")
-    with cluster.connect() as rg:
+    with cluster.act() as rg:
         before = rg.stream(name).info()
         info = rg.update_stream(name, **given).info()
     if not cluster.as_json:
@@ -133,8 +133,8 @@ def rmm(
     force: Force = False,
 ) -> None:
     """Remove one message for good."""
-    sure(f"Really remove message {sequence} of stream {name}?", force, cluster.as_json)
-    with cluster.connect() as rg:
+    sure(cluster, f"remove message {sequence} of stream {name}", force)
+    with cluster.act() as rg:
         rg.stream(name).delete_message(sequence)
     if cluster.as_json:
         print_json({"stream": name, "removed": sequence})
@@ -155,8 +155,8 @@ def purge(
     force: Force = False,
 ) -> None:
     """Remove messages: all of them, or those that the options choose. The stream itself stays."""
-    sure(f"Really purge stream {name}?", force, cluster.as_json)
-    with cluster.connect() as rg:
+    sure(cluster, f"purge stream {name}", force)
+    with cluster.act() as rg:
         purged = rg.stream(name).purge(subject=subject, sequence=seq, keep=keep)
         after = rg.stream(name).info()
     if cluster.as_json:
@@ -169,8 +169,8 @@ def purge(
 @command
 def rm(name: StreamName, cluster: Cluster, force: Force = False) -> None:
     """Remove a stream with all its messages, and its Kafka topic."""
-    sure(f"Really remove stream {name} and all its messages?", force, cluster.as_json)
-    with cluster.connect() as rg:
+    sure(cluster, f"remove stream {name} and all its messages", force)
+    with cluster.act() as rg:
         rg.delete_stream(name)
     if cluster.as_json:
         print_json({"stream": name, "removed": True})

@@ -57,7 +57,7 @@ def sub(
     raw: Annotated[bool, typer.Option("--raw", help="Only the bodies, a line each.")] = False,
 ) -> None:
     """Show messages as they come, until Ctrl-C. With --json a line each."""
-    with cluster.connect() as rg, contextlib.ExitStack() as stack:
+    with cluster.act() if ack else cluster.connect() as rg, contextlib.ExitStack() as stack:
         for number, message in enumerate(_source(rg, stack, subject, stream, deliver, listen, group), 1):
             if cluster.as_json:
                 typer.echo(json.dumps(delivered_object(message), ensure_ascii=False))

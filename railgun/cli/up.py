@@ -80,8 +80,7 @@ def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time
             worker.serve(broker.bootstrap)
         if crew:
             await_workers(crew, broker.bootstrap, PREFIX, READY_SECONDS)
-        _announce(broker.bootstrap)
-        running.callback(forget_up)
+        _announce(broker.bootstrap, running)
         if tour:
             _tour(crew, broker.bootstrap, real_time)
         while True:
@@ -89,11 +88,15 @@ def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time
             time.sleep(_LOOK_EVERY)
 
 
-def _announce(bootstrap: str) -> None:
+def _announce(bootstrap: str, running: ExitStack) -> None:
+    """Say that it is ready, and leave a note for the commands of this folder until it ends."""
     try:
-        remember_up(bootstrap)
+        folder = remember_up(bootstrap)
     except OSError as error:
-        typer.echo(f"note: other commands will need --server {bootstrap} ({error})", err=True)
+        typer.echo(f"note: other commands need --server {bootstrap} ({error})", err=True)
+    else:
+        running.callback(forget_up, folder)
+        typer.echo(f"commands in {folder} use it; elsewhere they need --server {bootstrap}", err=True)
     typer.echo(f"ready: {bootstrap}")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from railgun.cli.context import FALLBACK_SERVER, default_server
+from railgun.cli.context import FALLBACK_SERVER, find_server
 from tests.support import checkout
 from tests.support.waiting import process_gone, wait_until
 
@@ -26,9 +26,9 @@ READY_SECONDS = 60.0
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An own state folder, so that a developer's running ``railgun up`` is neither seen nor hidden."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    """A folder to work in; its notes are its own."""
     monkeypatch.delenv("RAILGUN_SERVER", raising=False)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -82,11 +82,16 @@ def up(environment: Path) -> Iterator[type[Up]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_ready_serves_and_stops_in_order(up: type[Up], number: signal.Signals) -> None:
+def test_it_says_ready_serves_and_stops_in_order(
+    up: type[Up], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = up("--broker-only", "--port", "0")
     bootstrap = running.ready()
     assert AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).brokers
-    assert default_server() == bootstrap
+    assert find_server().address == bootstrap
+    monkeypatch.chdir("/")
+    assert find_server().address == FALLBACK_SERVER  # it is the server of its own folder alone
+    monkeypatch.chdir(running.folder)
     pid = running.broker_pid()
 
     code, errors = running.end(number)
@@ -94,16 +99,16 @@ def test_it_says_ready_serves_and_stops_in_order(up: type[Up], number: signal.Si
     assert code == 0
     assert "Traceback" not in errors
     assert process_gone(pid)
-    assert default_server() == FALLBACK_SERVER
+    assert find_server().address == FALLBACK_SERVER
 
 
 def test_kill_9_leaves_no_process_and_no_address_behind(up: type[Up]) -> None:
     running = up("--broker-only", "--port", "0")
     bootstrap, pid = running.ready(), running.broker_pid()
-    assert default_server() == bootstrap
+    assert find_server().address == bootstrap
     running.end(signal.SIGKILL)
     wait_until(lambda: process_gone(pid), "the broker ended with its owner")
-    assert default_server() == FALLBACK_SERVER
+    assert find_server().address == FALLBACK_SERVER
 
 
 def test_a_broker_that_dies_ends_it_loudly(up: type[Up]) -> None:
@@ -161,16 +166,3 @@ def test_ctrl_c_while_it_starts_stops_it_too(up: type[Up], environment: Path) ->
     assert code == 0
     assert "Traceback" not in errors
     assert process_gone(pid)
-
-
-def test_the_server_is_chosen_in_order(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note = environment / "state" / "railgun" / "last-up"
-    note.parent.mkdir(parents=True)
-    assert default_server() == FALLBACK_SERVER
-    note.write_text("not json")
-    assert default_server() == FALLBACK_SERVER
-    note.write_text(json.dumps({"pid": os.getpid(), "bootstrap": "127.0.0.1:4001"}))
-    assert default_server() == "127.0.0.1:4001"
-    monkeypatch.setenv("RAILGUN_SERVER", "from-environment:4002")
-    assert default_server() == "from-environment:4002"
-    assert default_server("given:4003") == "given:4003"

@@ -25,6 +25,13 @@ def done(result: Result) -> str:
     return result.stdout
 
 
+def said(result: Result) -> str:
+    """What a command said on standard error, but for where it acts."""
+    return "".join(
+        line for line in result.stderr.splitlines(keepends=True) if not line.startswith("acting on ")
+    )
+
+
 def complete(line: str) -> list[str]:
     """What bash would offer at the end of the line."""
     words = line.split(" ")

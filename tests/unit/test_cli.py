@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from railgun.cli import units
 from railgun.cli.main import app
-from tests.support.commands import Run, complete, done, invoke
+from tests.support.commands import Run, complete, done, invoke, said
 
 # ---------------------------------------------------------------- the walk-through of de-duplication
 
@@ -149,7 +149,7 @@ def test_messages_and_streams_are_removed(orders: Run) -> None:
     done(orders("pub", "ORDERS.new", "order {{Count}}", "--count", "4"))
     assert done(orders("stream", "rmm", "ORDERS", "2")) == "Removed message 2 of stream ORDERS\n"
     gone = orders("stream", "get", "ORDERS", "2")
-    assert (gone.exit_code, gone.stderr) == (1, "error: no message found (10037/404)\n")
+    assert (gone.exit_code, said(gone)) == (1, "error: no message found (10037/404)\n")
     purged = json.loads(done(orders("stream", "purge", "ORDERS", "--keep", "1", "--json")))
     assert purged == {"stream": "ORDERS", "purged": 2, "messages": 1}
     assert done(orders("stream", "get", "ORDERS", "4", "--raw")) == "order 4"
@@ -157,7 +157,7 @@ def test_messages_and_streams_are_removed(orders: Run) -> None:
     again = orders("stream", "rm", "ORDERS", "--json")
     assert again.exit_code == 1
     assert json.loads(again.stdout)["error"]["err_code"] == 10059
-    assert again.stderr == "error: stream not found (10059/404)\n"
+    assert said(again) == "error: stream not found (10059/404)\n"
 
 
 def test_subjects_are_counted(orders: Run) -> None:
@@ -191,13 +191,13 @@ def test_conditions_are_flags(orders: Run) -> None:
     done(orders("pub", "ORDERS.new", "a", "--expect-last-subject-sequence", "0", "--id", "A"))
     done(orders("pub", "ORDERS.new", "b", "--expect-last-sequence", "1", "--expect-last-msg-id", "A"))
     late = orders("pub", "ORDERS.new", "c", "--expect-last-subject-sequence", "1")
-    assert (late.exit_code, late.stdout, late.stderr) == (
+    assert (late.exit_code, late.stdout, said(late)) == (
         1,
         "",
         "error: wrong last sequence: 2 (10071/400)\n",
     )
     elsewhere = orders("pub", "ORDERS.new", "c", "--expect-stream", "AUDIT")
-    assert elsewhere.stderr == "error: expected stream does not match (10060/400)\n"
+    assert said(elsewhere) == "error: expected stream does not match (10060/400)\n"
 
 
 def test_a_raw_request_prints_the_answer(orders: Run) -> None:
@@ -232,7 +232,7 @@ def test_a_raw_request_prints_the_answer(orders: Run) -> None:
 )  # fmt: skip
 def test_an_error_is_one_sentence_and_a_code(orders: Run, arguments: list[str], text: str) -> None:
     result = orders(*arguments)
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: {text}\n")
+    assert (result.exit_code, result.stdout, said(result)) == (1, "", f"error: {text}\n")
 
 
 def test_a_misused_option_is_told_by_its_name(run: Run) -> None:

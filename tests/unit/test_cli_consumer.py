@@ -13,7 +13,7 @@ from railgun.cli.consumer_flags import Consumer, Start, start
 from railgun.client.facade import connect
 from railgun.errors import ConfigError
 from railgun.model.durations import parse_rfc3339
-from tests.support.commands import Run, complete, done
+from tests.support.commands import Run, complete, done, said
 
 NANOS = 10**9
 
@@ -233,7 +233,7 @@ def test_edit_changes_only_what_is_given(orders: Run) -> None:
     )
     refused = orders("consumer", "edit", "ORDERS", "D", "--deliver", "new")
     assert refused.exit_code == 1
-    assert refused.stderr == "error: deliver policy can not be updated (10012/500)\n"
+    assert said(refused) == "error: deliver policy can not be updated (10012/500)\n"
 
 
 def test_consumers_are_listed_and_removed(orders: Run) -> None:
@@ -323,12 +323,12 @@ def test_a_message_that_is_given_up(orders: Run) -> None:
 def test_no_message_is_exit_code_1(orders: Run) -> None:
     done(orders("consumer", "add", "ORDERS", "D"))
     empty = orders("consumer", "next", "ORDERS", "D", "--wait", "50ms")
-    assert (empty.exit_code, empty.stdout, empty.stderr) == (1, "", "no message within 50ms\n")
+    assert (empty.exit_code, empty.stdout, said(empty)) == (1, "", "no message within 50ms\n")
 
 
 def test_a_push_consumer_is_listened_to(orders: Run) -> None:
     done(orders("consumer", "add", "ORDERS", "P", "--target", "out.p"))
-    assert orders("consumer", "next", "ORDERS", "P").stderr == (
+    assert said(orders("consumer", "next", "ORDERS", "P")) == (
         "error: consumer ORDERS > P pushes to out.p: listen with `railgun sub out.p`\n"
     )
 
@@ -353,8 +353,7 @@ def test_a_work_queue(run: Run) -> None:
     done(run("consumer", "add", "JOBS", "WORKER"))
     second = run("consumer", "add", "JOBS", "SECOND")
     assert (
-        second.stderr
-        == "error: multiple non-filtered consumers not allowed on workqueue stream (10099/400)\n"
+        said(second) == "error: multiple non-filtered consumers not allowed on workqueue stream (10099/400)\n"
     )
     done(run("pub", "jobs.a", "job {{Count}}", "--count", "2"))
     done(run("consumer", "next", "JOBS", "WORKER"))
@@ -377,7 +376,7 @@ def test_a_work_queue(run: Run) -> None:
 )  # fmt: skip
 def test_an_error_is_one_sentence_and_a_code(orders: Run, arguments: list[str], text: str) -> None:
     result = orders(*arguments)
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: {text}\n")
+    assert (result.exit_code, result.stdout, said(result)) == (1, "", f"error: {text}\n")
 
 
 def test_a_misused_option_is_told_by_its_name(orders: Run) -> None:

@@ -10,7 +10,7 @@ import pytest
 from railgun.cli.dead_letters import Choice, DeadLetters
 from railgun.client.facade import Railgun, connect
 from railgun.errors import RequestTimeout
-from tests.support.commands import Run, done
+from tests.support.commands import Run, done, said
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_a_stream_that_answers_no_publisher_gets_nothing_back(letters: Run) -> N
     done(letters("stream", "edit", "ORDERS", "--no-ack"))
     result = letters("dlq", "redrive", "DEAD", "1")
     assert result.exit_code == 1
-    assert result.stderr == (
+    assert said(result) == (
         "error: letter 1 stays: stream ORDERS answers no publisher (no_ack): nobody would know whether it went back\n"
     )
     assert (messages(letters, "ORDERS"), messages(letters, "DEAD")) == (3, 3)
@@ -178,13 +178,13 @@ def test_a_stream_that_answers_no_publisher_gets_nothing_back(letters: Run) -> N
 
 def test_letters_are_dropped(letters: Run) -> None:
     refused = letters("dlq", "drop", "DEAD", "1")
-    assert (refused.exit_code, refused.stderr) == (
+    assert (refused.exit_code, said(refused)) == (
         1,
         "error: nobody can be asked here: give --yes to remove dead letters\n",
     )
     unsaid = letters("dlq", "drop", "DEAD", "--yes")
     assert (
-        unsaid.stderr
+        said(unsaid)
         == "error: say which letters: their SEQUENCEs, --origin, --consumer, --subject, or --all\n"
     )
     assert messages(letters, "DEAD") == 3

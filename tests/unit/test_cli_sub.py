@@ -12,7 +12,7 @@ import pytest
 
 from railgun.cli.events import describe
 from railgun.client.facade import Railgun, connect
-from tests.support.commands import Run, done
+from tests.support.commands import Run, done, said
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_what_a_push_consumer_delivers(orders: Run, server: str) -> None:
         re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[#\d\] Received on \[ORDERS\.a\]: 'order \d'", one)
         for one in lines
     )
-    assert result.stderr == "Listening on [out.orders]\n"
+    assert said(result) == "Listening on [out.orders]\n"
     with connect(server) as rg:
         info = rg.stream("ORDERS").consumer("PUSH").info()
     assert (info.num_ack_pending, info.ack_floor.stream_seq) == (0, 3)
@@ -121,7 +121,7 @@ def test_one_of_a_group(orders: Run) -> None:
 )  # fmt: skip
 def test_what_cannot_be_listened_to(orders: Run, arguments: list[str], text: str) -> None:
     result = orders("sub", *arguments)
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: {text}\n")
+    assert (result.exit_code, result.stdout, said(result)) == (1, "", f"error: {text}\n")
 
 
 # ---------------------------------------------------------------- events

@@ -107,6 +107,7 @@ def tour(
     real_time: Annotated[bool, typer.Option("--real-time", help="Wait as long as the story says.")] = False,
 ) -> None:
     """Show what railgun does, live; the streams that it makes are removed again."""
+    cluster.announce()
     run_tour(
         cluster.address,
         real_time=real_time,
