@@ -53,31 +53,35 @@ class ShardClock:
         self.time = 0
         self._looked = 0  # the driver's clock when the time was told last; 0: not yet
         self._shift = 0
-        self._before = (0, 0)  # the drain that is being decided
+        self._before = (0, 0, 0)  # the drain that is being decided
 
     def load(self, overlay: Overlay, newest: int, said: int) -> None:
         """Go on from what the table holds: the newest time of receipt, and the shard's time of then."""
-        stored = overlay.get(keys.CLOCK_SHIFT)
         self.newest = newest
-        self.time = max(self.time, said, newest)
+        self.time = max(said, newest)
+        self._load_shift(overlay)
+
+    def _load_shift(self, overlay: Overlay) -> None:
+        stored = overlay.get(keys.CLOCK_SHIFT)
         self._shift = 0 if stored is None else int.from_bytes(stored, "big")
 
     def receive(self, given: Input) -> None:
         """A record was received: what it stores is stored at the broker's time, if that is not ahead of the shard's."""
-        self.newest = max(self.newest, min(given.time + self._shift, self.time))
+        if not given.early:  # what came before it is stored later
+            self.newest = max(self.newest, min(given.time + self._shift, self.time))
 
     def stored(self, moment: int) -> None:
         """Something was stored at this moment of the shard's time: nothing is stored at an earlier one."""
         self.newest = max(self.newest, moment)
 
-    def begin(self, now: int) -> int:
-        """The moment at which a drain begins."""
-        self._before = self.time, self._looked
-        return self.moment(now)
+    def begin(self) -> None:
+        """A drain begins, which may be aborted."""
+        self._before = self.newest, self.time, self._looked
 
-    def aborted(self) -> None:
-        """Nobody has heard the times of the last drain; :meth:`load` follows."""
-        self.time, self._looked = self._before
+    def aborted(self, overlay: Overlay) -> None:
+        """It never happened: nobody has heard its times."""
+        self.newest, self.time, self._looked = self._before
+        self._load_shift(overlay)
 
     def moment(self, now: int) -> int:
         """The shard's time when the driver's clock, which never goes back, shows ``now``."""

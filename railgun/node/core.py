@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from typing import Any, Final
 
 from railgun.model import refusals, wire
 from railgun.model.cluster import ClusterLimits
@@ -19,6 +20,7 @@ from railgun.model.wire import Forward, WireError
 from railgun.node.captures import Captures
 from railgun.node.clock import ShardClock, lateness
 from railgun.node.consumer_room import ConsumerRoom
+from railgun.node.cursor import Cursor
 from railgun.node.dead_letters import ReadLog
 from railgun.node.drain import AfterCommit, Drain, Input, LogAppend, Trim
 from railgun.node.intake import Intake
@@ -32,6 +34,8 @@ from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
 from railgun.state.table import Overlay, Table
+
+_NOTHING_READ: Final[dict[str, Any]] = {"commands": 0, "forwards": 0, "clock": 0, "time": 0, "ahead": []}
 
 
 class ShardCore:
@@ -50,8 +54,7 @@ class ShardCore:
     ) -> None:
         """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read."""
         self.partition = partition
-        self.next_command = 0
-        self.next_forward = 0
+        self._cursor = Cursor()
         self._spent = False  # a drain is durable that this core has not followed, or not to its end
         self._table = table
         self._overlay = Overlay(table)
@@ -82,23 +85,19 @@ class ShardCore:
 
     def load(self) -> None:
         """Take over what the table holds; before the first :meth:`apply`, and after a restore."""
+        data = self._overlay.get(keys.CURSOR)
+        cursor = _NOTHING_READ if data is None else wire.decode("shard_cursor", data)
+        self._cursor.load(cursor)
+        self._clock.load(self._overlay, cursor["clock"], cursor["time"])
         self._read()
         self._consumers.load()
 
     def _read(self) -> None:
-        self._read_cursor()
         self._streams.load()
         if self.partition == REGISTRAR:
             self._registrar.load()
         self._captures.load()
         self._timers.load()
-
-    def _read_cursor(self) -> None:
-        data = self._overlay.get(keys.CURSOR)
-        none_yet = {"commands": 0, "forwards": 0, "clock": 0, "time": 0}
-        cursor = none_yet if data is None else wire.decode("shard_cursor", data)
-        self.next_command, self.next_forward = cursor["commands"], cursor["forwards"]
-        self._clock.load(self._overlay, cursor["clock"], cursor["time"])
 
     def next_deadline(self) -> int | None:
         """When :meth:`apply` has something to do even without input (the driver's clock, ns)."""
@@ -131,17 +130,15 @@ class ShardCore:
 
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
         """Decide everything in ``inputs``, and whatever is due at ``now``: the driver's clock, ns, which never goes back."""
-        self._must_not_be_spent()
-        work = self._work = Work()
-        moment = self._clock.begin(now)
+        work = self._begin()
+        moment = self._clock.moment(now)
         self._consumers.begin(moment)
         self._timers.run(work, moment)
         self._consumers.run(work, moment)
         self._clock.stored(work.stored_at)
         for given in inputs:
-            if given.offset < (self.next_forward if given.forwarded else self.next_command):
-                continue  # decided before: the group's offsets were older than the cursor
-            self._pass(given)
+            if not self._cursor.take(given):
+                continue  # decided before: it was taken early, or the group's offsets were older than the cursor
             self._clock.receive(given)
             work.received, work.late = given.time, lateness(given, now)
             try:
@@ -158,13 +155,19 @@ class ShardCore:
 
     def refuse(self, culprit: Input, reason: str) -> Drain:
         """A drain that does nothing but refuse this one input, which could not be applied."""
-        self._must_not_be_spent()
-        work = self._work = Work()
+        work = self._begin()
         work.reject(culprit, reason)
-        self._pass(culprit)
+        self._cursor.take(culprit)
         with suppress(WireError):  # nobody to answer: it is in ``rejected``
             self._intake.refuse(culprit, refusals.unavailable(reason), work)
         return self._finished(work)
+
+    def _begin(self) -> Work:
+        self._must_not_be_spent()
+        self._cursor.begin()
+        self._clock.begin()
+        self._work = Work()
+        return self._work
 
     def committed(self, drain: Drain, first_offsets: Mapping[str, int], position: int | None = None) -> None:
         """The drain is durable. Whatever is raised here, the core is spent.
@@ -191,12 +194,12 @@ class ShardCore:
         """The last drain never happened: back to what the table holds."""
         self._must_not_be_spent()
         self._overlay.clear()
-        self._clock.aborted()
+        self._cursor.aborted()
+        self._clock.aborted(self._overlay)
         self._consumers.aborted()
         if self._work.structural:
             self._read()
             return
-        self._read_cursor()
         self._captures.load()
         if self.partition == REGISTRAR:
             self._registrar.load()
@@ -209,12 +212,6 @@ class ShardCore:
     def _must_not_be_spent(self) -> None:
         if self._spent:
             raise AfterCommit("a drain is durable that this core did not follow: a new one must be loaded")
-
-    def _pass(self, given: Input) -> None:
-        if given.forwarded:
-            self.next_forward = max(self.next_forward, given.offset + 1)
-        else:
-            self.next_command = max(self.next_command, given.offset + 1)
 
     def _finished(self, work: Work) -> Drain:
         drain = work.drain
@@ -233,14 +230,9 @@ class ShardCore:
             drain.trims.append(Trim(state.topic, state.index.offset(state.first_seq, state.log_end)))
             self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:
-            cursor = {
-                "commands": self.next_command,
-                "forwards": self.next_forward,
-                "clock": self._clock.newest,
-                "time": self._clock.time,
-            }
-            self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", cursor))
-        drain.commands, drain.forwards = self.next_command, self.next_forward
+            times = {"clock": self._clock.newest, "time": self._clock.time}
+            self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self._cursor.stored() | times))
+        drain.commands, drain.forwards = self._cursor.commands, self._cursor.forwards
         drain.changes = dict(self._overlay.changes)
         return drain
 

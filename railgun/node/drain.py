@@ -38,6 +38,7 @@ class Input(NamedTuple):
     value: bytes | None
     arrived: int = 0  # the driver's clock when the record came to the worker, ns; 0: not known
     newest: int = 0  # the time of the last record that came with it
+    early: bool = False  # it is decided before records that came before it
 
 
 @dataclass(slots=True)

@@ -1,4 +1,9 @@
-"""Where a shard's input waits: filled by the event loop, emptied by the shard's thread, one drain at a time."""
+"""Where a shard's input waits: filled by the event loop, emptied by the shard's thread, one drain at a time.
+
+Pulls, acknowledgements and presence do not wait behind publishes: a drain takes those that are there, beside what is next in
+line. Among themselves they keep their order. They may be decided early because they concern what was delivered before, and
+the cursor (:mod:`railgun.node.cursor`) knows which of them were.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from railgun.node.drain import Input
+from railgun.model import headers as h
+from railgun.node.drain import CONSUME, PRESENCE, Input
 
 _RECORD_BYTES: Final = 200  # what a record costs beside its value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it
 DRAIN_RECORDS: Final = 5000
 DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (DESIGN 1)
+SHORT_DRAIN_BYTES: Final = 1024 * 1024  # while somebody waits for a consumer
 FULL_BYTES: Final = 64 * 1024 * 1024
+EARLY_BYTES: Final = 1024 * 1024
+EARLY_RECORDS: Final = 4000  # whose turn has not come yet: the cursor names each of them
+_HASTY: Final = frozenset({CONSUME.encode(), PRESENCE.encode()})
 
 
 class Inbox:
@@ -22,6 +32,10 @@ class Inbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._records: deque[Input] = deque()
+        self._hasty: deque[Input] = deque()  # those of them that need not wait for their turn
+        self._early: set[int] = (
+            set()
+        )  # offsets of those that did not; the core knows them when their turn comes
         self._calls: list[Callable[[], None]] = []
         self._bytes = 0
         self._closed = False
@@ -32,6 +46,7 @@ class Inbox:
             if self._closed:
                 return True
             self._records.extend(records)
+            self._hasty.extend(record for record in records if _is_hasty(record))
             self._bytes += sum(_size(record) for record in records)
             self._changed.notify()
             return self._bytes < FULL_BYTES
@@ -51,35 +66,62 @@ class Inbox:
             if not (self._records or self._calls or self._closed):
                 self._changed.wait(timeout)
             calls, self._calls = self._calls, []
-            taken: list[Input] = []
-            streams: set[bytes | None] = set()
-            size = 0
-            while self._records and size < DRAIN_BYTES and len(taken) < DRAIN_RECORDS:
-                record = self._records[0]
-                streams.add(record.key)
-                if len(streams) > DRAIN_STREAMS:
-                    break
-                taken.append(self._records.popleft())
-                size += _size(record)
-            self._bytes -= size
+            taken = [*self._take_next(), *self._take_early()]
             return taken, calls, self._bytes < FULL_BYTES // 2
+
+    def _take_next(self) -> list[Input]:
+        taken: list[Input] = []
+        streams: set[bytes | None] = set()
+        size, most = 0, SHORT_DRAIN_BYTES if self._hasty else DRAIN_BYTES
+        while self._records and size < most and len(taken) < DRAIN_RECORDS:
+            record = self._records[0]
+            streams.add(record.key)
+            if len(streams) > DRAIN_STREAMS:
+                break
+            taken.append(self._records.popleft())
+            size += _size(record)
+            if self._hasty and self._hasty[0] is record:
+                self._hasty.popleft()
+            elif self._early and not record.forwarded:
+                self._early.discard(record.offset)
+        self._bytes -= size
+        return taken
+
+    def _take_early(self) -> list[Input]:
+        """Those that need not wait; they stay in line, where they are passed over."""
+        taken: list[Input] = []
+        size = 0
+        while self._hasty and size < EARLY_BYTES and len(self._early) < EARLY_RECORDS:
+            record = self._hasty.popleft()
+            self._early.add(record.offset)
+            taken.append(record._replace(early=True))
+            size += _size(record)
+        return taken
 
     def take_all(self) -> list[Input]:
         """Everything that waits, at once."""
         with self._changed:
             taken = list(self._records)
-            self._records.clear()
-            self._bytes = 0
+            self._clear()
             return taken
 
     def close(self) -> None:
         """Drop everything and wake the taker; what comes later is dropped too: another owner will read it."""
         with self._changed:
             self._closed = True
-            self._records.clear()
             self._calls.clear()
-            self._bytes = 0
+            self._clear()
             self._changed.notify()
+
+    def _clear(self) -> None:
+        self._records.clear()
+        self._hasty.clear()
+        self._early.clear()
+        self._bytes = 0
+
+
+def _is_hasty(record: Input) -> bool:
+    return not record.forwarded and h.first(record.headers, h.COMMAND_KIND) in _HASTY
 
 
 def _size(record: Input) -> int:
