@@ -10,43 +10,23 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from railgun.cli.findings import Finding, note, ok, wrong
-from railgun.kafka.answers import answer_of
+from railgun.kafka.ends import FIRST, LAST, offsets
 from railgun.kafka.settings import KafkaSettings
 
-FIRST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-LAST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 # A worker's transaction times out after 10 s, and the broker looks for such every 10 s: older than this is not normal.
 HUNG_AFTER: Final = 30.0
-_ASK: Final = 10.0
 _READ: Final = 3.0
-
-
-def offsets(
-    admin: AdminClient, places: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
-) -> dict[tuple[str, int], int]:
-    """The asked-for end of each partition; one that cannot be asked is left out."""
-    if not places:
-        return {}
-    asked = admin.list_offsets(dict.fromkeys(places, spec), isolation_level=isolation, request_timeout=_ASK)
-    found = {}
-    for place, future in asked.items():
-        try:
-            found[place.topic, place.partition] = answer_of(future, _ASK + 2).offset
-        except KafkaException:
-            continue
-    return found
 
 
 def records_in(admin: AdminClient, topic: str, partitions: int) -> int:
     """About how many records the topic holds (markers of transactions count too)."""
-    places = [TopicPartition(topic, number) for number in range(partitions)]
-    first = offsets(admin, places, FIRST, IsolationLevel.READ_UNCOMMITTED)
-    last = offsets(admin, places, LAST, IsolationLevel.READ_UNCOMMITTED)
+    places = [(topic, number) for number in range(partitions)]
+    first = offsets(admin, places, FIRST, IsolationLevel.READ_UNCOMMITTED).found
+    last = offsets(admin, places, LAST, IsolationLevel.READ_UNCOMMITTED).found
     return sum(last[place] - first.get(place, last[place]) for place in last)
 
 
@@ -54,9 +34,9 @@ def hung_transactions(
     admin: AdminClient, settings: KafkaSettings, topics: Mapping[str, int]
 ) -> Iterator[Finding]:
     """One finding a partition that an old transaction holds up, or one that all is well."""
-    places = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
-    stable = offsets(admin, places, LAST, IsolationLevel.READ_COMMITTED)
-    ends = offsets(admin, places, LAST, IsolationLevel.READ_UNCOMMITTED)
+    places = [(name, number) for name, count in topics.items() for number in range(count)]
+    stable = offsets(admin, places, LAST, IsolationLevel.READ_COMMITTED).found
+    ends = offsets(admin, places, LAST, IsolationLevel.READ_UNCOMMITTED).found
     held = {place: offset for place, offset in stable.items() if offset < ends.get(place, offset)}
     ages = {place: age_of_record(settings, *place, offset) for place, offset in held.items()}
     hung = [place for place, age in ages.items() if age is not None and age > HUNG_AFTER]
@@ -68,9 +48,9 @@ def hung_transactions(
             f"kafka-transactions.sh --bootstrap-server {settings.bootstrap} abort --topic {topic} "
             f"--partition {partition} --start-offset {start}",
         )
-    unasked = [place for place in places if (place.topic, place.partition) not in stable.keys() & ends.keys()]
+    unasked = [place for place in places if place not in stable.keys() & ends.keys()]
     if unasked:
-        listed = ", ".join(f"{place.topic}/{place.partition}" for place in unasked[:5])
+        listed = ", ".join(f"{topic}/{partition}" for topic, partition in unasked[:5])
         yield note(
             "transactions",
             f"{len(unasked)} of {len(places)} partitions do not tell where they end: {listed}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ from railgun.kafka.answers import answer_of
 FIRST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LAST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _ASK: Final = 10.0
+_PAUSE: Final = 0.1
 _GONE: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -27,18 +29,42 @@ class Offsets(NamedTuple):
     found: dict[Place, int]
     failed: dict[Place, KafkaError]
 
+    @property
+    def passing(self) -> list[Place]:
+        """Partitions that are not gone, and yet did not answer."""
+        return [place for place, error in self.failed.items() if error.code() not in _GONE]
+
     def check(self) -> dict[Place, int]:
         """The answers, if all answered but those that are gone. Raises KafkaException."""
-        for error in self.failed.values():
-            if error.code() not in _GONE:
-                raise KafkaException(error)
+        for place in self.passing:
+            raise KafkaException(self.failed[place])
         return self.found
 
 
 def offsets(
-    admin: AdminClient, places: Iterable[Place], spec: OffsetSpec, isolation: IsolationLevel
+    admin: AdminClient,
+    places: Iterable[Place],
+    spec: OffsetSpec,
+    isolation: IsolationLevel,
+    patience: float = 0.0,
 ) -> Offsets:
-    """The asked-for end of each partition. With READ_COMMITTED, the last is where the first open transaction begins."""
+    """The asked-for end of each partition. With READ_COMMITTED, the last is where the first open transaction begins.
+
+    Partitions that cannot tell just now, because their leader changes, are asked again for ``patience`` seconds.
+    """
+    deadline = time.monotonic() + patience
+    answers = _ask(admin, places, spec, isolation)
+    while answers.passing and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+        again = _ask(admin, answers.passing, spec, isolation)
+        for place in again.found:
+            del answers.failed[place]
+        answers.found.update(again.found)
+        answers.failed.update(again.failed)
+    return answers
+
+
+def _ask(admin: AdminClient, places: Iterable[Place], spec: OffsetSpec, isolation: IsolationLevel) -> Offsets:
     wanted = [TopicPartition(*place) for place in places]
     answers = Offsets({}, {})
     if not wanted:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
+
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
 from railgun.model.cluster import ClusterLimits
@@ -29,6 +31,7 @@ class ShardContext:
     node: str
     folder: Path
     identity: str  # of the changelog topic
+    admin: AdminClient
     topics: Topics
     upkeep: Upkeep
     clock: SteadyClock

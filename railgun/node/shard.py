@@ -210,7 +210,7 @@ class KafkaShard:
         while True:
             self._await_ownership()
             try:
-                with Undecided(context.kafka) as undecided:
+                with Undecided(context.kafka, context.admin) as undecided:
                     end_state(undecided, names, self.partition, context.partitions, self._write_marks)
                     caught_up = self._standing.catch_up(self._stopping.is_set)
                     end_logs(undecided, names, self._standing.core.last_sequences(), self._write_marks)

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConnectionLost
+from railgun.kafka.ends import LAST, Place, offsets
 from railgun.kafka.settings import KafkaSettings
 from railgun.model import headers as h
 from railgun.model import wire
@@ -38,44 +41,56 @@ Write = Callable[[Drain, bool], None]  # a drain, and whether it is to be commit
 _PATIENCE: Final = 3.0  # the markers of a transaction that ends in order are there by then
 _SECONDS: Final = 10.0
 _SILENT_POLLS: Final = 10  # a second without a record: the end
-_GONE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _MARK: Final = b"\0railgun"  # key of the record that brings a marker into a log; no subject begins so
 
 
 class Undecided:
-    """Finds records without an end. A context manager: it holds two consumers."""
+    """Finds records without an end. A context manager: it may hold two consumers."""
 
-    def __init__(self, kafka: KafkaSettings) -> None:
-        self._committed = Consumer(kafka.consumer())
-        self._written = Consumer(kafka.consumer(isolation_level="read_uncommitted"))
+    def __init__(self, kafka: KafkaSettings, admin: AdminClient) -> None:
+        self._kafka, self._admin = kafka, admin
+        self._readers: list[Consumer] = []
 
     def __enter__(self) -> Undecided:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._committed.close()
-        self._written.close()
+        for reader in self._readers:
+            reader.close()
 
-    def since(self, topic: str, partition: int) -> int | None:
-        """The first offset that stays undecided for longer than any orderly transaction; None if there is none.
+    # Made when something is to be read, which is hardly ever: finding out needs none.
 
-        A topic that is gone has none: its stream is quarantined when somebody publishes to it.
+    @cached_property
+    def _committed(self) -> Consumer:
+        return self._reader("read_committed")
+
+    @cached_property
+    def _written(self) -> Consumer:
+        return self._reader("read_uncommitted")
+
+    def _reader(self, isolation: str) -> Consumer:
+        reader = Consumer(self._kafka.consumer(isolation_level=isolation))
+        self._readers.append(reader)
+        return reader
+
+    def among(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Of these partitions those that hold records which stay undecided for longer than any orderly transaction, and
+        from which offset on. All are asked at once.
+
+        A topic that is gone holds none: its stream is quarantined when somebody publishes to it.
         """
-        place = TopicPartition(topic, partition)
+        left = list(places)
         deadline = time.monotonic() + _PATIENCE
-        try:
-            while True:
-                end = self._written.get_watermark_offsets(place, timeout=_SECONDS)[1]
-                stable: int = self._committed.get_watermark_offsets(place, timeout=_SECONDS)[1]
-                if stable >= end:
-                    return None
-                if time.monotonic() >= deadline:
-                    return stable
-                time.sleep(0.05)
-        except KafkaException as error:
-            if error.args[0].code() in _GONE:
-                return None
-            raise
+        while True:
+            ends = self._ends(left, IsolationLevel.READ_UNCOMMITTED)
+            stable = self._ends(left, IsolationLevel.READ_COMMITTED)
+            left = [place for place, end in ends.items() if stable.get(place, end) < end]
+            if not left or time.monotonic() >= deadline:
+                return {place: stable[place] for place in left}
+            time.sleep(0.05)
+
+    def _ends(self, places: list[Place], isolation: IsolationLevel) -> dict[Place, int]:
+        return offsets(self._admin, places, LAST, isolation, patience=_SECONDS).check()
 
     def sequence_at(self, topic: str, offset: int) -> int:
         """The sequence of the first message from this offset of a log on; 0 if only tombstones follow."""
@@ -98,7 +113,7 @@ class Undecided:
             topic = names.log(streams[incarnation]) if incarnation in streams else ""
             if topic and any(_sequence(one) == sequence for one in _read(self._committed, topic, 0, floor)):
                 return True
-            if topic and self.since(topic, 0) is None:
+            if topic and not self.among([(topic, 0)]):
                 return False  # decided, and yet not to be seen
         return True
 
@@ -125,7 +140,8 @@ def _sequence(message: Message) -> int:
 
 def end_state(undecided: Undecided, names: Names, partition: int, partitions: int, write: Write) -> None:
     """Decide what Kafka left undecided in a shard's changelog. Raises ConnectionLost if it stays so."""
-    offset = undecided.since(names.changelog, partition)
+    changelog = (names.changelog, partition)
+    offset = undecided.among([changelog]).get(changelog)
     if offset is None:
         return
     commit = undecided.was_committed(names, partition, offset)
@@ -139,16 +155,15 @@ def end_state(undecided: Undecided, names: Names, partition: int, partitions: in
         sent=[(other, nothing) for other in range(partitions)],
     )
     write(marks, commit)
-    if undecided.since(names.changelog, partition) is not None:
+    if undecided.among([changelog]):
         raise ConnectionLost(f"the last transaction of shard {partition} could not be ended")
 
 
 def end_logs(undecided: Undecided, names: Names, last_sequences: Mapping[str, int], write: Write) -> None:
     """Decide what Kafka left undecided in the logs of these streams as the changelog has it."""
-    for stream, last in last_sequences.items():
-        topic = names.log(stream)
-        offset = undecided.since(topic, 0)
-        if offset is not None:
-            stored = undecided.sequence_at(topic, offset) <= last
-            log.error("%s holds undecided messages: they are %s", topic, "stored" if stored else "dropped")
-            write(Drain(appends={topic: LogAppend(stream, topic, 0, tombstones=[(0, _MARK)])}), stored)
+    streams = {names.log(stream): stream for stream in last_sequences}
+    for (topic, _), offset in undecided.among((topic, 0) for topic in streams).items():
+        stream = streams[topic]
+        stored = undecided.sequence_at(topic, offset) <= last_sequences[stream]
+        log.error("%s holds undecided messages: they are %s", topic, "stored" if stored else "dropped")
+        write(Drain(appends={topic: LogAppend(stream, topic, 0, tombstones=[(0, _MARK)])}), stored)

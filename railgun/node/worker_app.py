@@ -111,6 +111,7 @@ class RailgunApp(faust.App):
             node=settings.node.name or f"{socket.gethostname()}-{os.getpid()}",
             folder=folder.path,
             identity=topics.identity(settings.names.changelog),
+            admin=self._kafka_admin,
             topics=topics,
             upkeep=upkeep,
             clock=SteadyClock(),
