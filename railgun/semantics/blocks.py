@@ -1,11 +1,12 @@
 """Blocks: the index of consecutive messages, as columns.
 
 A block is written once, when a drain ends, and never changed; removals are a bitmap beside it. So one drain costs one
-record a block of up to 512 messages, and evicting one old message costs 64 bytes.
+record a block of up to 512 messages, and evicting one old message costs 64 bytes. With its last message a block goes.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections import Counter
@@ -16,6 +17,7 @@ from railgun.model import wire
 
 BLOCK_SIZE = 512
 _BETWEEN = "\0"  # no subject holds it (SUB-03)
+_KEPT = re.compile("0+")
 NEVER = -1  # expiry of a message that neither TTL nor age removes (TTL-05)
 
 
@@ -122,6 +124,22 @@ class Block:
 
     def is_removed(self, index: int) -> bool:
         return self.removed is not None and bool(self.removed[index >> 3] >> (index & 7) & 1)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether none of its messages exists any more."""
+        return self.removed is not None and int.from_bytes(self.removed, "little").bit_count() == self.count
+
+    def existing(self, start: int) -> list[tuple[int, int]]:
+        """Runs of messages from index ``start`` on that were not removed: index and count of each."""
+        count = self.count - start
+        if count <= 0:
+            return []
+        gone = 0 if self.removed is None else int.from_bytes(self.removed, "little") >> start
+        if not gone:
+            return [(start, count)]
+        bits = f"{gone:0{count}b}"[::-1]  # a character for each message, "1" for one that is gone
+        return [(start + found.start(), found.end() - found.start()) for found in _KEPT.finditer(bits)]
 
     def mark_removed(self, index: int) -> None:
         if self.removed is None:

@@ -1,13 +1,16 @@
 """The index of a stream's messages: which exist, on which subject, how large, since when.
 
 Messages appended by the current drain are plain columns (the tail) until :meth:`MessageIndex.seal` turns them into
-blocks. Everything older is found by floor in the table. Memory is bounded: a few decoded blocks, nothing per message.
+blocks. Everything older is found by floor in the table. Memory is bounded: a few decoded blocks, nothing per message. A block
+leaves the table at the end of the drain in which its last message goes, whatever older messages live.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
 from railgun.model.subjects import Filter
 from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, Removed, build
@@ -26,6 +29,10 @@ class MessageIndex:
         self._incarnation = incarnation
         self._cache: OrderedDict[int, Block] = OrderedDict()
         self._dirty: dict[int, Block] = {}  # blocks whose bitmap changed in this drain
+        self._useless: dict[
+            int, None
+        ] = {}  # blocks in the table without any message, from before they were dropped at once
+        self._dropped: set[int] = set()  # by the last drain
         self._offsets: dict[int, int] = {}  # exact offsets that the table does not hold yet
         self._found_offset: tuple[int, int | None] = (
             0,
@@ -213,39 +220,18 @@ class MessageIndex:
     def hide_below(self, next_sequence: int) -> None:
         """Nothing is stored any more; the next message gets ``next_sequence``. The blocks go with later drains."""
         self._dirty.clear()
+        self._useless.clear()
         self._offsets.clear()
         self._hint = None
         self._clear_tail()
         self.tail_base = next_sequence
 
-    def forget_below(self, first: int) -> None:
-        """Drop blocks that lie wholly below ``first``: so many a drain that no transaction grows without bound."""
-        prefix = keys.all_of(keys.BLOCK, self._incarnation)
-        doomed: list[int] = []
-        for key, data in self._overlay.scan(prefix, prefix + keys.number(self._lowest)):
-            self._lowest = keys.sequence_in(key)
-            if (
-                len(doomed) == FORGOTTEN_BLOCKS
-                or self._lowest >= first
-                or self._load(self._lowest, data).end > first
-            ):
-                break
-            doomed.append(self._lowest)
-        for base in doomed:
-            for kind in (keys.BLOCK, keys.REMOVED, keys.OFFSET):
-                key = keys.of(kind, self._incarnation, base)
-                if self._overlay.get(key) is not None:
-                    self._overlay.delete(key)
-            self._cache.pop(base, None)
-            self._dirty.pop(base, None)
-            self._offsets.pop(base, None)
-        self._hint = None
+    def give_up(self, block: Block) -> None:
+        """The block holds no message, and the drain that emptied it left it in the table."""
+        self._useless[block.base] = None
 
-    def seal(self, offset_floor: int) -> list[int]:
-        """End the drain: write blocks, bitmaps and offsets into the overlay. The bases of the new blocks."""
-        for base, offset in self._offsets.items():
-            self._overlay.put(keys.of(keys.OFFSET, self._incarnation, base), keys.number(offset))
-        self._offsets.clear()
+    def flush(self, offset_floor: int) -> list[int]:
+        """Turn the tail into blocks, so that it can be read as they are. Their bases."""
         bases = []
         for start in range(0, len(self.tail_sizes), BLOCK_SIZE):
             block = self._block_of_tail(start, offset_floor)
@@ -254,15 +240,53 @@ class MessageIndex:
             self._remember(block)
         self.tail_base = self.end
         self._clear_tail()
+        return bases
+
+    def seal(self, first: int) -> None:
+        """End the drain, after :meth:`flush`: write bitmaps and offsets, drop blocks without messages.
+
+        Blocks below ``first``, the first message, which are gone without having been looked at, are dropped so many a
+        drain that no transaction grows without bound.
+        """
+        self._dropped = {base for base, block in self._dirty.items() if block.is_gone}
+        self._dropped.update(islice(self._useless, FORGOTTEN_BLOCKS), self._below(first))
+        for base in self._dropped:
+            self._drop(base)
         for base, block in self._dirty.items():
             assert block.removed is not None
             self._overlay.put(keys.of(keys.REMOVED, self._incarnation, base), bytes(block.removed))
         self._dirty.clear()
-        return bases
+        for base, offset in self._offsets.items():
+            self._overlay.put(keys.of(keys.OFFSET, self._incarnation, base), keys.number(offset))
+        self._offsets.clear()
+
+    def _below(self, first: int) -> list[int]:
+        """Blocks that lie wholly below the sequence, the lowest ones."""
+        prefix = keys.all_of(keys.BLOCK, self._incarnation)
+        found: list[int] = []
+        for key, data in self._overlay.scan(prefix, prefix + keys.number(self._lowest)):
+            self._lowest = keys.sequence_in(key)
+            if (
+                len(found) == FORGOTTEN_BLOCKS
+                or self._lowest >= first
+                or self._load(self._lowest, data).end > first
+            ):
+                break
+            found.append(self._lowest)
+        return found
+
+    def _drop(self, base: int) -> None:
+        for kind in (keys.BLOCK, keys.REMOVED, keys.OFFSET):
+            self._overlay.discard(keys.of(kind, self._incarnation, base))
+        known: dict[int, Any]
+        for known in (self._cache, self._dirty, self._offsets, self._useless):
+            known.pop(base, None)
+        if self._hint is not None and self._hint.base == base:
+            self._hint = None
 
     def note_offsets(self, offsets: Mapping[int, int]) -> None:
         """The drain is committed: base of each of its blocks to the offset in the log."""
-        self._offsets.update(offsets)
+        self._offsets.update((base, at) for base, at in offsets.items() if base not in self._dropped)
 
     # -- inside
 

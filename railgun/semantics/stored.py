@@ -234,7 +234,7 @@ class StoredMessages:
     # -- the end of a drain
 
     def _flush_index(self) -> None:
-        self._bases += self.index.seal(self.log_end)
+        self._bases += self.index.flush(self.log_end)
 
     def _take_bases(self) -> list[int]:
         """The bases of the blocks that were written since this was last asked."""

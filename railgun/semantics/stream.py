@@ -141,8 +141,11 @@ class StreamState(StoredMessages):
                 self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
                 self._by_subject.settle()
                 continue
-            for index in range(max(0, self.first_seq - block.base), block.count):
-                if not block.is_removed(index):
+            runs = block.existing(max(0, self.first_seq - block.base))
+            if not runs:
+                self.index.give_up(block)
+            for start, count in runs:
+                for index in range(start, start + count):
                     entry = block.entry(index)
                     self._by_subject.add(entry.subject, entry.sequence)
                     if entry.ends:
@@ -273,7 +276,7 @@ class StreamState(StoredMessages):
         """Write what changed into the overlay. The bases of the blocks that the drain added."""
         self._flush()
         self.consumers.seal()
-        self.index.forget_below(self.first_seq)
+        self.index.seal(self.first_seq)
         self.tombstones, self._stored = [], 0
         record = {
             "name": self.name,

@@ -141,6 +141,12 @@ class Overlay:
     def delete(self, key: bytes) -> None:
         self._changes[key] = None
 
+    def discard(self, key: bytes) -> None:
+        """As :meth:`delete`, of a key that the table may not hold: then the drain says nothing of it."""
+        self._changes.pop(key, None)
+        if self._table.get(key) is not None:
+            self._changes[key] = None
+
     def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         """As :meth:`Table.floor`, with the changes in."""
         limit = key

@@ -20,6 +20,7 @@ from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, LogAppend
 from railgun.semantics import id_digest, index, memory, stream
 from railgun.semantics.consumers import ahead, collection, pending
+from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.stream import StreamState
 from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
 from tests.support.shards import Shards
@@ -63,8 +64,13 @@ class _TableWithCompanions(MemoryTable):
     def companion(self, key: bytes) -> bytes | None:
         return self._beside.get(key)
 
-    def apply(self, changes: Changes, companions: Mapping[bytes, bytes] = NO_COMPANIONS) -> None:
-        super().apply(changes, companions)
+    def apply(
+        self,
+        changes: Changes,
+        companions: Mapping[bytes, bytes] = NO_COMPANIONS,
+        position: int | None = None,
+    ) -> None:
+        super().apply(changes, companions, position)
         self._beside.update(companions)
 
     def lose_companions(self) -> None:
@@ -111,7 +117,7 @@ class World(Shards):
             ordered = sorted(replies.leases, key=_place)
             said += [(client, "lease", self._leased(lease)) for lease in ordered]
         said += [("rejected", one.reason, one.source.value) for one in drain.rejected]
-        said += sorted(("advisory", subject, _without_id(body)) for subject, body in drain.advisories)
+        said += sorted(("advisory", subject, _content(body)) for subject, body in drain.advisories)
         self.said.append((core.partition, said))
         for trim in drain.trims:
             if trim.topic in self.logs:
@@ -186,14 +192,15 @@ class Plain(World):
         )
         core._intake._consumers = core._consumers
         core._consumers.load()
-        for state in core._streams:
-            _forget_order(state)
+        self.forget_order(partition, None)
 
     def forget_order(self, partition: int, streams: set[str] | None) -> None:
         """In which order messages of these streams (None: all) come again."""
-        for state in self.cores[partition]._streams:
+        core = self.cores[partition]
+        for state in core._streams:
             if streams is None or state.name in streams:
                 _forget_order(state)
+                core._timers.watch(state)
 
 
 class Tight(World):
@@ -236,9 +243,11 @@ class Tight(World):
 
 
 def _forget_order(state: StreamState) -> None:
-    for consumer in state.consumers:
-        consumer._configure(consumer.config, consumer.ahead.next)
-        consumer.acknowledged = 0
+    """Consumers as their records say; the rest of the stream stays as it is."""
+    before = [_consumer(one) for one in state.consumers]
+    state.consumers = Consumers(state)
+    state.consumers.load()
+    assert before == [_consumer(one) for one in state.consumers], "a consumer that is loaded again is another"
 
 
 def _place(lease: Any) -> tuple[str, str, int]:
@@ -246,9 +255,9 @@ def _place(lease: Any) -> tuple[str, str, int]:
     return lease.stream, lease.consumer, 0 if lease.sequences else lease.pull
 
 
-def _without_id(advisory: bytes) -> str:
-    """Advisories are numbered in the order in which consumers are told, which is nobody's business either."""
-    return json.dumps(json.loads(advisory) | {"id": ""})
+def _content(advisory: bytes) -> str:
+    """Without number and time: they depend on which of several consumers was told first, too."""
+    return json.dumps(json.loads(advisory) | {"id": "", "timestamp": ""})
 
 
 def _pack(pack: Any) -> Any:
@@ -267,7 +276,7 @@ def _consumer(consumer: Any) -> dict[str, Any]:
         "numbers": (consumer.delivered, consumer.floor, consumer.created),
         "counts": (consumer.num_ack_pending, consumer.num_redelivered, consumer.num_pending),
         "pending": [
-            run.part(sequence, sequence + 1)
+            run.part(sequence, sequence + 1)._replace(due=0)  # whether it was seen to be over is not stored
             for run in consumer.pending
             if run.deliveries  # how many are parked depends on how far it has looked
             for sequence in range(run.sequence, run.end)

@@ -13,13 +13,12 @@ from railgun.semantics.blocks import Block, pack_column
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
 
-_KEPT = re.compile("0+")
 _MARKED = re.compile(b"\x01+")
 
 
 def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
     """Runs of existing messages from index ``start`` on that the filter selects: index and count of each."""
-    existing = _existing(block, start)
+    existing = block.existing(start)
     if wanted.everything or not existing:
         return existing
     chosen = _chosen(block, wanted)
@@ -73,17 +72,6 @@ def count_from(stream: StreamState, start: int, wanted: Filter) -> int:
         if block.end > start:
             total += count_in(block, start - block.base, wanted)
     return total
-
-
-def _existing(block: Block, start: int) -> list[tuple[int, int]]:
-    count = block.count - start
-    if count <= 0:
-        return []
-    gone = 0 if block.removed is None else int.from_bytes(block.removed, "little") >> start
-    if not gone:
-        return [(start, count)]
-    bits = f"{gone:0{count}b}"[::-1]  # a character for each message, "1" for one that is gone
-    return [(start + found.start(), found.end() - found.start()) for found in _KEPT.finditer(bits)]
 
 
 def _chosen(block: Block, wanted: Filter) -> list[int]:
