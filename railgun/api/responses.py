@@ -14,6 +14,8 @@ from railgun.model.durations import rfc3339
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
 from railgun.model.wire import Frame
+from railgun.semantics import searching
+from railgun.semantics.steps import Steps
 from railgun.semantics.stream import StreamState
 
 NAMES_PAGE = 1_024  # CFG-31
@@ -87,13 +89,17 @@ def info_object(stream: StreamState) -> dict[str, Any]:
 
 def info_response(
     stream: StreamState, *, subjects_filter: str = "", deleted_details: bool = False, offset: int = 0
-) -> Frame:
+) -> Steps[Frame]:
     """The answer to STREAM.INFO, with the details that were asked for."""
+    deleted, counts = list[int](), dict[str, int]()
+    if deleted_details:
+        deleted = yield from searching.deleted(stream, DETAILS_BYTES // 20)
+    if subjects_filter:
+        counts = yield from searching.counts(stream, Filter(subjects_filter))
     info = info_object(stream)
     if deleted_details:
-        info["state"]["deleted"] = stream.deleted()[: DETAILS_BYTES // 20]
+        info["state"]["deleted"] = deleted
     if subjects_filter:
-        counts = stream.subjects(Filter(subjects_filter))
         info["state"]["subjects"] = _page_of_counts(counts, offset)
         info |= {"total": len(counts), "offset": offset, "limit": SUBJECTS_PAGE}
     return success_response(Operation.STREAM_INFO, info)

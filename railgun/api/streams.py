@@ -39,7 +39,7 @@ from railgun.model.frames import NO_RESPONDERS, status_frame
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
 from railgun.model.wire import ApiRequest, Frame
 from railgun.semantics import reading, removal
-from railgun.semantics.steps import Steps, finish
+from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.stream import StreamState
 
 __all__ = [
@@ -82,30 +82,31 @@ def body_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     return [error_response(name.operation, BODY_NOT_EMPTY)]
 
 
-def answer(request: ApiRequest, name: ApiName, stream: StreamState | None) -> list[Frame]:
+def answer(request: ApiRequest, name: ApiName, stream: StreamState | None, memo: Memo) -> Steps[list[Frame]]:
     """The frames that answer the call; the stream is None if there is none of that name."""
     if name.operation is Operation.DIRECT_GET:
-        return finish(_direct_get(request.body, name.rest, stream))
+        return (yield from _direct_get(request.body, name.rest, stream))
     handler = _HANDLERS.get(name.operation)
-    made = BAD_REQUEST if handler is None else handler(request.body, stream)
+    made = BAD_REQUEST if handler is None else (yield from handler(request.body, stream, memo))
     return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
 
 
-def _info(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+def _info(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | Refusal]:
     asked = parse_info(body)
     if isinstance(asked, Refusal):
         return asked
-    return STREAM_NOT_FOUND if stream is None else info_response(stream, **asked)  # CFG-32
+    return STREAM_NOT_FOUND if stream is None else (yield from info_response(stream, **asked))  # CFG-32
 
 
-def _get(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+def _get(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | Refusal]:
     asked = parse_get(body)
     if isinstance(asked, Refusal):
         return asked
-    return STREAM_NOT_FOUND if stream is None else finish(reading.plain_get(stream, asked))
+    return STREAM_NOT_FOUND if stream is None else (yield from reading.plain_get(stream, asked))
 
 
-def _delete_message(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+def _delete_message(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | Refusal]:
+    yield 1
     sequence = parse_delete(body)
     if isinstance(sequence, Refusal):
         return sequence
@@ -114,19 +115,19 @@ def _delete_message(body: bytes, stream: StreamState | None) -> Frame | Refusal:
     return removal.delete_message(stream, sequence) or success_response(Operation.MSG_DELETE)
 
 
-def _purge(body: bytes, stream: StreamState | None) -> Frame | Refusal:
+def _purge(body: bytes, stream: StreamState | None, memo: Memo) -> Steps[Frame | Refusal]:
     asked = parse_purge(body)
     if isinstance(asked, Refusal):
         return asked
     if stream is None:
         return STREAM_NOT_FOUND
-    purged = removal.purge(stream, asked)
+    purged = yield from removal.purge(stream, asked, memo)
     if isinstance(purged, Refusal):
         return purged
     return success_response(Operation.STREAM_PURGE, {"success": True, "purged": purged})
 
 
-_HANDLERS: dict[Operation, Callable[[bytes, StreamState | None], Frame | Refusal]] = {
+_HANDLERS: dict[Operation, Callable[[bytes, StreamState | None, Memo], Steps[Frame | Refusal]]] = {
     Operation.STREAM_INFO: _info,
     Operation.MSG_GET: _get,
     Operation.MSG_DELETE: _delete_message,

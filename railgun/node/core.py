@@ -24,6 +24,7 @@ from railgun.node.cursor import Cursor
 from railgun.node.dead_letters import ReadLog
 from railgun.node.drain import AfterCommit, Drain, Input, LogAppend, Trim
 from railgun.node.intake import Intake
+from railgun.node.long_calls import LongCalls, Turn
 from railgun.node.ownership import REGISTRAR, OwnedStreams
 from railgun.node.publishing import Publishing
 from railgun.node.registrar import Registrar
@@ -66,6 +67,7 @@ class ShardCore:
         self._publishing = Publishing(self._streams, limits)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
         self._timers = Timers(self._streams)
+        self._long_calls = LongCalls(self._streams)
         self._intake = Intake(
             partition,
             partitions,
@@ -79,6 +81,7 @@ class ShardCore:
             self._captures,
             self._timers,
             self._clock,
+            self._long_calls,
         )
 
     # -- life
@@ -91,6 +94,7 @@ class ShardCore:
         self._clock.load(self._overlay, cursor["clock"], cursor["time"])
         self._read()
         self._consumers.load()
+        self._long_calls.load()
 
     def _read(self) -> None:
         self._streams.load()
@@ -102,7 +106,7 @@ class ShardCore:
     def next_deadline(self) -> int | None:
         """When :meth:`apply` has something to do even without input (the driver's clock, ns)."""
         by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
-        if self._streams.sweeping or 0 in by_shard:
+        if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
         by_driver = [self._clock.driver(due) for due in by_shard]
         if self._consumers.next_look is not None:
@@ -136,6 +140,7 @@ class ShardCore:
         self._timers.run(work, moment)
         self._consumers.run(work, moment)
         self._clock.stored(work.stored_at)
+        self._long_calls.go_on(Turn(work, moment, now))
         for given in inputs:
             if not self._cursor.take(given):
                 continue  # decided before: it was taken early, or the group's offsets were older than the cursor
@@ -180,6 +185,7 @@ class ShardCore:
             self._table.apply(drain.changes, drain.bodies, position)
         self._overlay.clear()
         self._consumers.committed()
+        self._long_calls.committed()
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
             first = first_offsets.get(topic)
@@ -197,6 +203,7 @@ class ShardCore:
         self._cursor.aborted()
         self._clock.aborted(self._overlay)
         self._consumers.aborted()
+        self._long_calls.aborted()
         if self._work.structural:
             self._read()
             return

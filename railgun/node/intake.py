@@ -25,11 +25,13 @@ from railgun.node.consumer_calls import OPERATIONS as CONSUMER_OPERATIONS
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.dead_letters import STORE
 from railgun.node.drain import CONSUME, PACK, PRESENCE, REQUEST, Input
+from railgun.node.long_calls import Call, LongCalls, Turn
 from railgun.node.ownership import REGISTRAR, OwnedStreams
 from railgun.node.publishing import Publishing, plain_pack, refused_pack
 from railgun.node.registrar import Registrar
 from railgun.node.timers import Timers
 from railgun.node.work import Work
+from railgun.semantics.stream import StreamState
 from railgun.state.table import Overlay
 
 _LARGEST_INCARNATION = 1 << 62
@@ -54,6 +56,7 @@ class Intake:
         captures: Captures,
         timers: Timers,
         clock: ShardClock,
+        long_calls: LongCalls,
     ) -> None:
         self._partition = partition
         self._partitions = partitions
@@ -67,6 +70,7 @@ class Intake:
         self._captures = captures
         self._timers = timers
         self._clock = clock
+        self._long_calls = long_calls
 
     def receive(self, given: Input, now: int, work: Work) -> None:
         """Decide one record. Raises WireError for what is no command."""
@@ -185,9 +189,8 @@ class Intake:
             state = self._streams.get(name.stream)
             if operation in CONSUMER_OPERATIONS:
                 return self._consumers.answer(request, name, state, self._clock.time, now, work)
-            if state is not None and operation in _REMOVALS:
-                work.touch(state)
-            return api.answer(request, name, state)
+            self._long_calls.start(self._call(request, name, state), Turn(work, self._clock.time, now))
+            return None
         if operation is Operation.PING:
             return [Frame([], json.dumps({"received": work.received, "now": now}).encode("utf-8"))]
         if operation is Operation.CLOCK_ADVANCE:
@@ -197,6 +200,17 @@ class Intake:
         if operation is Operation.STREAM_NAMES:
             return [api.names_response(request.body, self._registrar.known_streams())]
         return [api.list_response(request.body, self._streams)]
+
+    def _call(self, request: ApiRequest, name: ApiName, state: StreamState | None) -> Call:
+        return Call(
+            request.client,
+            request.request,
+            name.stream,
+            0 if state is None else state.incarnation,
+            name.operation in _REMOVALS,
+            lambda stream, turn: api.answer(request, name, stream, turn.memo),
+            [api.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
+        )
 
     def _advance_clock(self, body: bytes, now: int, work: Work) -> Frame:
         """For tests: time jumps, and what is due then happens."""

@@ -6,7 +6,6 @@ on after the last sequence (PUB-04).
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import NamedTuple
 
 from railgun.model.refusals import (
@@ -18,8 +17,11 @@ from railgun.model.refusals import (
     sequence_not_found,
 )
 from railgun.model.subjects import Filter
-from railgun.semantics.stream import StreamState
+from railgun.semantics import searching
+from railgun.semantics.steps import Memo, Steps
+from railgun.semantics.stream import ONE_BY_ONE, Entry, StreamState
 
+STRETCH = 2_000  # messages removed in one step
 MAX_SEQUENCE = 2**62  # a purge may move the next sequence, but never out of 64 bits
 
 
@@ -42,38 +44,82 @@ def delete_message(stream: StreamState, sequence: int) -> Refusal | None:
     return None
 
 
-def purge(stream: StreamState, request: PurgeRequest) -> int | Refusal:
-    """Remove what the request names; how many messages that were (DEL-06 … DEL-11)."""
+def purge(stream: StreamState, request: PurgeRequest, memo: Memo) -> Steps[int | Refusal]:
+    """Remove what the request names; how many messages that were (DEL-06 … DEL-11).
+
+    What goes is settled when the purge begins: messages that come while it is under way stay.
+    """
     if (request.seq and request.keep) or request.seq > MAX_SEQUENCE:
         return BAD_REQUEST  # DEL-10
-    if stream.config.sealed:
-        return SEALED  # DEL-11
-    if stream.config.deny_purge:
-        return purge_refused("stream purge not permitted")
-    chosen = Filter(request.filter)
-    return _purge_all(stream, request) if chosen.everything else _purge_some(stream, request, chosen)
-
-
-def _purge_all(stream: StreamState, request: PurgeRequest) -> int:
+    if "last" not in memo:
+        if stream.config.sealed:
+            return SEALED  # DEL-11
+        if stream.config.deny_purge:
+            return purge_refused("stream purge not permitted")
+        memo |= {"last": stream.last_seq, "purged": 0}
+    chosen, bound = Filter(request.filter), memo["last"] + 1
     if request.keep:  # DEL-08
-        oldest_kept = next(islice(stream.iterate(reverse=True), request.keep - 1, None), None)
-        return 0 if oldest_kept is None else stream.purge_below(oldest_kept.sequence)
-    if request.seq:  # DEL-07
-        return stream.purge_below(request.seq) if request.seq > 1 else 0
-    return stream.purge_below(stream.last_seq + 1)  # DEL-06
+        if "kept" not in memo:
+            memo["kept"] = yield from _oldest_kept(stream, chosen, memo["last"], request.keep)
+        bound = memo["kept"]
+    elif request.seq:  # DEL-07
+        bound = min(request.seq, bound) if request.seq > 1 else 0
+    if chosen.everything:
+        yield from _purge_below(stream, bound, request.seq, memo)
+    else:
+        yield from _purge_some(stream, bound, chosen, memo)
+    return memo["purged"]
 
 
-def _purge_some(stream: StreamState, request: PurgeRequest, chosen: Filter) -> int:  # DEL-09
-    doomed = []
-    for entry in stream.iterate(subjects=chosen):
-        if request.seq and entry.sequence >= request.seq:
-            break
+def _oldest_kept(stream: StreamState, chosen: Filter, last: int, keep: int) -> Steps[int]:
+    """The sequence below which everything goes if so many of the newest stay; 0 if there are no more than these."""
+    at = last
+    while stream.messages and at >= stream.first_seq:
+        low = max(stream.first_seq, at + 1 - STRETCH)
+        for entry in stream.index.descending(at, low, None if chosen.everything else chosen):
+            keep -= 1
+            if not keep:
+                return entry.sequence
+        yield at + 1 - low
+        at = low - 1
+    return 0
+
+
+def _purge_below(stream: StreamState, bound: int, next_sequence: int, memo: Memo) -> Steps[None]:
+    whole = bound > stream.last_seq
+    if whole and (
+        stream.messages <= STRETCH or not stream.compacted
+    ):  # DEL-06; a compacted log needs a word on each
+        memo["purged"] += stream.purge_below(max(next_sequence, bound))
+        return
+    while stream.messages and stream.first_seq < bound:
+        before = stream.messages
+        stream.remove_run(stream.first_seq, min(bound, stream.first_seq + STRETCH))
+        memo["purged"] += before - stream.messages
+        yield (before - stream.messages) * stream.removal_cost
+    if memo["purged"]:
+        stream.consumers.purged(stream.first_seq)
+    if next_sequence > stream.last_seq + 1 and not stream.messages:
+        stream.purge_below(next_sequence)
+
+
+def _purge_some(stream: StreamState, bound: int, chosen: Filter, memo: Memo) -> Steps[None]:  # DEL-09
+    if "end" not in memo:
+        newest = yield from searching.newest(stream, chosen)
+        memo["end"] = min(bound, newest + 1)
+    doomed: list[int] = []
+
+    def take(entry: Entry) -> bool:
+        if entry.sequence >= memo["end"]:
+            return False
         doomed.append(entry.sequence)
-    if request.keep:
-        doomed = doomed[: -request.keep]
-    for sequence in doomed:
-        stream.remove(sequence)
-    if doomed:
-        left = next(stream.iterate(subjects=chosen), None)
+        return len(doomed) < STRETCH
+
+    while (at := memo.get("at", stream.first_seq)) < memo["end"]:
+        doomed.clear()
+        memo["at"], cost = searching.some_from(stream, at, chosen, take)
+        memo["purged"] += sum(stream.remove(sequence) for sequence in doomed)
+        yield cost + len(doomed) * ONE_BY_ONE
+    if memo["purged"]:
+        left = yield from searching.following(stream, stream.first_seq, chosen)
         stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
-    return len(doomed)

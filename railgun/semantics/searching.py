@@ -7,6 +7,7 @@ that a search costs what the cheaper one of the two does: few subjects match, or
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from railgun.model.subjects import Filter
@@ -89,24 +90,39 @@ def all_from(
     stored: StoredMessages, start: int, wanted: Filter, take: Callable[[Entry], bool]
 ) -> Steps[None]:
     """Give all existing messages that match from the sequence on to ``take``, until it says that it has enough."""
-    index, at = stored.index, max(start, stored.first_seq)
-    while stored.messages and at < index.tail_base:
-        left, cost = MOST_BLOCKS, 0
-        for block in index.blocks(at):
-            if not left:
-                break
-            for run, count in runs_in(block, max(0, at - block.base), wanted):
-                for number in range(run, run + count):
-                    if not take(block.entry(number)):
-                        return
-            at, left, cost = block.end, left - 1, cost + _cost(block)
-        if left:
-            break
+    enough = False
+
+    def asked(entry: Entry) -> bool:
+        nonlocal enough
+        enough = not take(entry)
+        return not enough
+
+    while not enough and start <= stored.last_seq:
+        start, cost = some_from(stored, start, wanted, asked)
         yield cost
-        at = max(at, stored.first_seq)
-    for entry in index.ascending(max(at, index.tail_base), wanted) if stored.messages else ():
+
+
+def some_from(
+    stored: StoredMessages, start: int, wanted: Filter, take: Callable[[Entry], bool]
+) -> tuple[int, int]:
+    """One step of :func:`all_from`: where to go on, and what it cost."""
+    index, at, left, cost = stored.index, max(start, stored.first_seq), MOST_BLOCKS, 0
+    if not stored.messages:
+        return stored.last_seq + 1, 0
+    for block in index.blocks(at) if at < index.tail_base else ():
+        if not left:
+            return at, cost
+        left, cost = left - 1, cost + _cost(block)
+        for run, count in runs_in(block, max(0, at - block.base), wanted):
+            for number in range(run, run + count):
+                if not take(block.entry(number)):
+                    return block.base + number + 1, cost
+        at = block.end
+    for entry in index.ascending(max(at, index.tail_base), wanted):
+        cost += 1
         if not take(entry):
-            return
+            return entry.sequence + 1, cost
+    return stored.last_seq + 1, cost
 
 
 def count_from(stored: StoredMessages, start: int, wanted: Filter) -> Steps[int]:
@@ -128,6 +144,42 @@ def count_from(stored: StoredMessages, start: int, wanted: Filter) -> Steps[int]
             return max(0, total)
         yield SUBJECTS * MOST_BLOCKS
         place = further
+
+
+def counts(stored: StoredMessages, wanted: Filter) -> Steps[dict[str, int]]:
+    """Each matching subject with the number of its messages."""
+    found: dict[str, int] = {}
+    place: Place | None = BEGINNING
+    while place is not None:
+        subjects, place = stored.search_subjects(wanted, place, SUBJECTS * MOST_BLOCKS)
+        found |= {one.subject: one.messages for one in subjects}
+        yield SUBJECTS * MOST_BLOCKS
+    return found
+
+
+def deleted(stored: StoredMessages, at_most: int) -> Steps[list[int]]:
+    """The lowest sequences between first and last that no longer exist."""
+    missing: list[int] = []
+    index, at, everything = stored.index, stored.first_seq, Filter()
+    while stored.messages and at < index.tail_base and len(missing) < at_most:
+        left, cost = MOST_BLOCKS, 0
+        for block in index.blocks(at):
+            if not left:
+                break
+            for run, count in runs_in(block, max(0, at - block.base), everything):
+                missing += islice(range(at, block.base + run), at_most - len(missing))
+                at = block.base + run + count
+            left, cost = left - 1, cost + _cost(block)
+        if left:
+            break
+        yield cost
+    if not stored.messages:
+        return []
+    for entry in index.ascending(max(at, index.tail_base)):
+        missing += islice(range(at, entry.sequence), at_most - len(missing))
+        at = entry.sequence + 1
+    missing += islice(range(at, stored.last_seq + 1), at_most - len(missing))
+    return missing
 
 
 def newest_of_each(stored: StoredMessages, wanted: Filter, up_to: int, at_most: int) -> Steps[list[int]]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Steps = Generator[int, None, T]
+Memo = dict[str, int]  # what work that is under way notes, in case that it must start again
 
 
 def finish(steps: Steps[T]) -> T:

@@ -145,12 +145,7 @@ class StoredMessages:
 
     def deleted(self) -> list[int]:
         """Sequences between first and last that no longer exist."""
-        missing: list[int] = []
-        expected = self.first_seq
-        for entry in self.iterate():
-            missing.extend(range(expected, entry.sequence))
-            expected = entry.sequence + 1
-        return missing + list(range(expected, self.last_seq + 1)) if self.messages else []
+        return finish(searching.deleted(self, self.last_seq))
 
     # -- changing
 

@@ -28,7 +28,9 @@ from railgun.semantics.stored import StoredMessages
 from railgun.state import keys
 from railgun.state.table import Overlay
 
-__all__ = ["Entry", "StreamState"]
+__all__ = ["ONE_BY_ONE", "Entry", "StreamState"]
+
+ONE_BY_ONE = 5  # what removing a message by itself costs, in messages looked at
 
 _RECORDED = (
     "deleting",
@@ -224,9 +226,14 @@ class StreamState(StoredMessages):
             self.consumers.removed(sequence, entry.subject, why=why)
         return True
 
+    @property
+    def removal_cost(self) -> int:
+        """What removing a message of a run costs, in messages looked at."""
+        return ONE_BY_ONE if self.bodies.keeps or self.compacted or self._by_subject.ordered else 1
+
     def remove_run(self, start: int, end: int) -> None:
         """Every message of [start, end) is gone."""
-        if self.bodies.keeps or self.compacted or self._by_subject.ordered:
+        if self.removal_cost > 1:
             for entry in list(takewhile(lambda entry: entry.sequence < end, self.iterate(start))):
                 self.remove(entry.sequence)
             return
@@ -243,16 +250,11 @@ class StreamState(StoredMessages):
         """Everything below is gone; how many messages that were. Beyond the last: empty, next is that sequence."""
         if sequence > self.last_seq:
             return self._purge_all(max(sequence, self.last_seq + 1))
-        doomed = []
-        for entry in self.iterate():
-            if entry.sequence >= sequence:
-                break
-            doomed.append(entry.sequence)
-        for gone in doomed:
-            self.remove(gone)
-        if doomed:
+        before = self.messages
+        self.remove_run(self.first_seq, sequence)
+        if self.messages < before:
             self.consumers.purged(self.first_seq)
-        return len(doomed)
+        return before - self.messages
 
     def _purge_all(self, next_sequence: int) -> int:
         gone = self.messages

@@ -22,6 +22,7 @@ from railgun.semantics.consumers import owed, pending
 from railgun.semantics.consumers.rules import check_consumer_update, normalise_consumer
 from railgun.semantics.consumers.state import ConsumerState
 from railgun.semantics.removal import PurgeRequest, delete_message, purge
+from railgun.semantics.steps import finish
 from railgun.semantics.stream import StreamState
 from railgun.state.table import MemoryTable, Overlay
 
@@ -508,7 +509,7 @@ class Both:
             self.model.remove(sequence, deleted=True)
 
     def do_purge(self, request: PurgeRequest) -> None:
-        purge(self.state, request)
+        finish(purge(self.state, request, {}))
         self.model.purge(request)
 
     def do_update(self, who: int, fields: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from railgun.semantics import blocks, index
 from railgun.semantics.blocks import NEVER, Block, Entry, build
 from railgun.semantics.consumers.selection import runs_in
 from railgun.semantics.removal import PurgeRequest, purge
+from railgun.semantics.steps import finish
 from railgun.semantics.stream import StreamState
 from railgun.state.table import MemoryTable, Overlay
 
@@ -132,7 +133,7 @@ class Machine:
         assert self.state.remove(sequence) == self.model.remove(sequence)
 
     def purge(self, request: PurgeRequest) -> None:
-        assert purge(self.state, request) == self.model.purge(request)
+        assert finish(purge(self.state, request, {})) == self.model.purge(request)
 
     def reconfigure(self, per_subject: int) -> None:
         self.config = self.config.model_copy(update={"max_msgs_per_subject": per_subject})

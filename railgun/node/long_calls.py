@@ -1,0 +1,131 @@
+"""Calls that may take longer than one drain: looking through a long stream, purging millions of messages.
+
+A call is answered in the drain that brings it if that takes no more than a slice. Otherwise it goes on in the next drains, a
+slice in each, while everything else goes on too, and is answered when it ends. Calls under way are in memory only: with
+a new owner they end unanswered, and whoever waits asks again.
+
+A drain that is aborted takes back what it did: all calls that are under way start again from what they had noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+from railgun.model.wire import Frame
+from railgun.node.ownership import OwnedStreams
+from railgun.node.work import Work
+from railgun.semantics.consumers.journal import Journal
+from railgun.semantics.steps import Memo, Steps
+from railgun.semantics.stream import StreamState
+
+SLICE = 25_000  # messages looked at in one drain by the calls that go on, and as many by those that begin: some 30 ms each
+LEAST = 2_000  # what each call may do at once, however many begin with it
+AT_ONCE = 1_000  # calls under way; more are refused
+
+
+@dataclass(slots=True)
+class Turn:
+    """The drain in which a call goes on; and what the call has noted so far, in case it must start again."""
+
+    work: Work
+    time: int
+    now: int
+    memo: Memo = field(default_factory=dict)
+
+
+Answer = list[Frame] | None
+Begin = Callable[[StreamState | None, Turn], Steps[Answer]]
+
+
+class Call(NamedTuple):
+    """Who waits for which answer, and how to come to it."""
+
+    client: str
+    request: int
+    stream: str
+    incarnation: int
+    changes: bool  # the stream is touched whenever it goes on
+    begin: Begin
+    refused: list[Frame]  # where too many are under way
+    memo: Mapping[str, int] = MappingProxyType({})
+
+
+class LongCalls:
+    """The calls of one shard that are under way."""
+
+    def __init__(self, streams: OwnedStreams) -> None:
+        self._streams = streams
+        self._journal = Journal()
+        self._calls: dict[int, Call] = {}  # by number, in the order of their turns
+        self._running: dict[int, tuple[StreamState | None, Turn, Steps[Answer]]] = {}
+        self._number = 0
+        self._left = SLICE
+
+    @property
+    def waiting(self) -> bool:
+        """Whether some call has to go on."""
+        return bool(self._calls)
+
+    def load(self) -> None:
+        """A new owner knows of none."""
+        self._calls.clear()
+        self._running.clear()
+        self._journal.clear()
+
+    def committed(self) -> None:
+        self._journal.clear()
+
+    def aborted(self) -> None:
+        self._running.clear()
+        self._journal.undo()
+
+    # -- a drain
+
+    def go_on(self, turn: Turn) -> None:
+        """A slice for those that are under way, in turn. At the beginning of a drain."""
+        self._left = SLICE
+        for number in list(self._calls):
+            if self._left <= 0:
+                break
+            call = self._calls[number]
+            if self._run(number, call, turn, self._left):
+                self._journal.drop(self._calls, number)
+        self._left = SLICE
+
+    def start(self, call: Call, turn: Turn) -> None:
+        """A call that has just come: answered at once, or under way from now on."""
+        self._number += 1
+        if len(self._calls) >= AT_ONCE:
+            turn.work.answer(call.client, call.request, call.refused)
+        else:
+            self._run(self._number, call, turn, max(self._left, LEAST))
+
+    def _run(self, number: int, call: Call, turn: Turn, limit: int) -> bool:
+        """Let the call do so much; whether it is answered."""
+        stream = self._streams.get(call.stream)
+        if stream is not None and stream.incarnation != call.incarnation:
+            stream = None  # another one of the same name
+        running = self._running.pop(number, None)
+        if running is None or running[0] is not stream:
+            own = Turn(turn.work, turn.time, turn.now, dict(call.memo))
+            running = stream, own, call.begin(stream, own)
+        _, own, steps = running
+        own.work, own.time, own.now = turn.work, turn.time, turn.now
+        if call.changes and stream is not None:
+            turn.work.touch(stream)
+        try:
+            while limit > 0:
+                cost = next(steps)
+                limit -= cost
+                self._left -= cost
+        except StopIteration as done:
+            if done.value is not None:
+                turn.work.answer(call.client, call.request, done.value)
+            return True
+        self._running[number] = running
+        self._journal.drop(self._calls, number)
+        self._journal.put(self._calls, number, call._replace(memo=dict(own.memo)))  # at the end of the line
+        return False
