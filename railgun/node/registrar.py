@@ -25,6 +25,28 @@ from railgun.state.table import Overlay
 
 Send = Callable[[int, Forward], None]
 
+# Requests for one name that wait for its owner. They are written with the reservation, which must fit into a record.
+WAITING_REQUESTS = 64
+WAITING_BYTES = 1024 * 1024
+
+
+class _Parsed:
+    """Configurations by their text, each parsed once: a request looks at those of all streams."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, StreamConfig] = {}
+
+    def __call__(self, text: str) -> StreamConfig:
+        config = self._known.get(text)
+        if config is None:
+            config = self._known[text] = StreamConfig.from_json(text)
+        return config
+
+    def keep(self, texts: set[str]) -> None:
+        """Forget the others, once there are as many of them."""
+        if len(self._known) > 2 * len(texts):
+            self._known = {text: config for text, config in self._known.items() if text in texts}
+
 
 @dataclass(slots=True)
 class _Reservation:
@@ -43,10 +65,15 @@ class _Reservation:
         """The configuration as its owner will have decided: it answers the client before the registrar knows."""
         return "" if self.pending == "delete" else self.pending_config or self.config
 
-    def subjects(self) -> list[str]:
-        """Every subject that the stream captures, or will if its owner agrees."""
-        taken = [StreamConfig.from_json(text).subjects for text in (self.config, self.pending_config) if text]
-        return [subject for subjects in taken for subject in subjects]
+    @property
+    def configs(self) -> list[str]:
+        """The configuration that holds, and the one that will if its owner agrees."""
+        return [text for text in (self.config, self.pending_config) if text]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more request may wait."""
+        return len(self.waiting) < WAITING_REQUESTS and sum(map(len, self.waiting)) < WAITING_BYTES
 
     def encode(self) -> bytes:
         values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
@@ -65,6 +92,7 @@ class Registrar:
         self._captures = captures
         self._send = send
         self._reservations: dict[str, _Reservation] = {}
+        self._parsed = _Parsed()
 
     def load(self) -> None:
         """Read everything back from the table."""
@@ -76,7 +104,7 @@ class Registrar:
     def known_streams(self) -> dict[str, list[str]]:
         """Name to subjects of the streams that exist, a change under way taken as done."""
         return {
-            one.name: StreamConfig.from_json(one.expected).subjects
+            one.name: self._parsed(one.expected).subjects
             for one in self._reservations.values()
             if one.expected
         }
@@ -85,6 +113,11 @@ class Registrar:
         """Reserve and pass on a create, update or delete; frames where the answer is known already."""
         known = self._reservations.get(name.stream)
         if known is not None and known.pending != "none":
+            if not known.has_room:
+                crowded = (
+                    f"{len(known.waiting)} changes of the stream {name.stream} wait already, try again later"
+                )
+                return [api.error_response(name.operation, refusals.unavailable(crowded))]
             known.waiting.append(request.encode())
             self._save(known)
             return None
@@ -111,6 +144,7 @@ class Registrar:
                 known.config = forward.config
             known.pending, known.pending_config, known.waiting = "none", "", []
             self._save(known)
+        self._parsed.keep({text for one in self._reservations.values() for text in one.configs})
         self._teach()
         return waiting
 
@@ -175,11 +209,11 @@ class Registrar:
 
     def _teach(self) -> None:
         texts = [one.pending_config or one.config for one in self._reservations.values()]
-        self._captures.teach(StreamConfig.from_json(text) for text in texts if text)
+        self._captures.teach(self._parsed(text) for text in texts if text)
 
     def _overlaps(self, config: StreamConfig) -> bool:
-        others = (one.subjects() for one in self._reservations.values() if one.name != config.name)
-        return overlaps(config, others)
+        others = (one for one in self._reservations.values() if one.name != config.name)
+        return overlaps(config, (self._parsed(text).subjects for one in others for text in one.configs))
 
     def _next_incarnation(self) -> int:
         stored = self._overlay.get(keys.NEXT_INCARNATION)
