@@ -18,7 +18,15 @@ from confluent_kafka.admin._acl import AclOperation
 from railgun.cli.clock_checks import check_clocks
 from railgun.cli.findings import Finding, note, ok, wrong
 from railgun.cli.options import Cluster
-from railgun.cli.topic_checks import check_copies, check_permissions, check_topics, look, may
+from railgun.cli.topic_checks import (
+    check_copies,
+    check_in_sync,
+    check_permissions,
+    check_topics,
+    least_in_sync,
+    look,
+    may,
+)
 from railgun.cli.transactions import hung_transactions, records_in
 from railgun.client.operations import Pong, ping
 from railgun.errors import NotAuthorized, RailgunError
@@ -83,6 +91,7 @@ def _examine_cell(
     refused = list(check_permissions(seen, {**wanted, **dict.fromkeys(logs, AclOperation.READ)}))
     yield from refused or [ok("permissions", "this user may do what a client does")]
     yield check_copies(seen.found)
+    yield check_in_sync(seen.found, least_in_sync(admin, seen.found))
     workers = check_workers(admin, names, registry.cluster.partitions)
     yield workers
     if workers.verdict != "wrong":

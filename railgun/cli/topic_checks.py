@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.admin._topic import TopicDescription
 
 from railgun.cli.findings import Finding, note, ok, wrong
 from railgun.kafka.answers import answer_of
+from railgun.kafka.topics import MIN_IN_SYNC
 
 _ASK: Final = 10.0
+_HIDDEN: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _GRANT: Final = "railgun init --print-acls shows the commands to grant it"
 
 
@@ -112,3 +116,46 @@ def check_copies(found: Mapping[str, TopicDescription]) -> Finding:
             "in production set cluster.replication_factor = 3 before the first start",
         )
     return ok("copies", f"every topic has at least {fewest} copies, all in sync")
+
+
+def least_in_sync(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
+    """How many copies must be in sync for a write, by topic; those that do not tell this user are left out."""
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    found: dict[str, int] = {}
+    if not resources:
+        return found
+    for resource, future in admin.describe_configs(resources, request_timeout=_ASK).items():
+        try:
+            found[resource.name] = int(answer_of(future, _ASK + 2)[MIN_IN_SYNC].value)
+        except KafkaException as error:
+            if error.args[0].code() not in _HIDDEN:
+                raise
+    return found
+
+
+def check_in_sync(found: Mapping[str, TopicDescription], least: Mapping[str, int]) -> Finding:
+    """Whether an acknowledged record survives the loss of one broker, and whether that loss stops writing."""
+    copies = {name: min(len(one.replicas) for one in topic.partitions) for name, topic in found.items()}
+    known = {name: (copies[name], least[name]) for name in sorted(copies.keys() & least.keys())}
+    frail = [name for name, (have, need) in known.items() if have >= 3 and need < 2]
+    stiff = [name for name, (have, need) in known.items() if need > max(1, have - 1)]
+    if frail:
+        return wrong(
+            "in sync",
+            f"{MIN_IN_SYNC} is 1 on {_some(frail)}: what was acknowledged is lost with one broker",
+            f"kafka-configs.sh --alter --topic {frail[0]} --add-config {MIN_IN_SYNC}=2",
+        )
+    if stiff:
+        have, need = known[stiff[0]]
+        return wrong(
+            "in sync",
+            f"{MIN_IN_SYNC} is {need} with {have} copies on {_some(stiff)}: one broker that is away stops writing",
+            f"kafka-configs.sh --alter --topic {stiff[0]} --add-config {MIN_IN_SYNC}={max(1, have - 1)}",
+        )
+    if len(known) < len(copies):
+        return note("in sync", f"{len(copies) - len(known)} topics do not tell this user their {MIN_IN_SYNC}")
+    return ok("in sync", f"{MIN_IN_SYNC} fits the number of copies")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

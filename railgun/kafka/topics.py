@@ -28,6 +28,7 @@ log = logging.getLogger("railgun.kafka.topics")
 
 TIMEOUT: Final = 15.0  # seconds for one administrative request
 DAY_MS: Final = 86_400_000
+MIN_IN_SYNC: Final = "min.insync.replicas"
 # How long a tombstone stays readable. A local store that slept longer than half of it must not be trusted (DESIGN 4).
 DELETE_RETENTION_MS: Final = DAY_MS
 
@@ -94,6 +95,20 @@ def log_settings(*, compacted: bool) -> dict[str, str]:
     }
 
 
+def copy_settings(replication_factor: int) -> dict[str, str]:
+    """With three copies, two must have a record before it counts (acks=all): the loss of any one broker loses nothing.
+
+    With fewer, a second one that is away must not stop everything.
+    """
+    return {MIN_IN_SYNC: "2"} if replication_factor >= 3 else {}
+
+
+def new_topic(plan: TopicPlan, replication_factor: int) -> NewTopic:
+    """The request to create the topic."""
+    settings = {**plan.settings, **copy_settings(replication_factor)}
+    return NewTopic(plan.name, plan.partitions, replication_factor, config=settings)
+
+
 class Topics:
     """Administration of topics. Safe to use from several threads; every call is bounded by ``TIMEOUT``."""
 
@@ -137,19 +152,19 @@ class Topics:
         wanted = list(plans)
         if not wanted:
             return
-        requests = [
-            NewTopic(plan.name, plan.partitions, self._replication_factor, config=dict(plan.settings))
-            for plan in wanted
-        ]
+        requests = [new_topic(plan, self._replication_factor) for plan in wanted]
         futures = self._admin.create_topics(requests, operation_timeout=TIMEOUT, request_timeout=TIMEOUT)
         for name, future in futures.items():
             _settle(future, name, "create", unless=(KafkaError.TOPIC_ALREADY_EXISTS,))
         self._wait(lambda counts: all(plan.name in counts for plan in wanted), wanted[0].name, "create")
 
     def create_log(self, topic: str, *, compacted: bool) -> None:
-        """Create the log of a stream, or bring the settings of the existing one in line."""
+        """Create the log of a stream, or bring the settings of the existing one in line.
+
+        How many copies must be in sync is left as it is: an existing topic may have fewer copies than new ones get.
+        """
         settings = log_settings(compacted=compacted)
-        request = NewTopic(topic, 1, self._replication_factor, config=settings)
+        request = new_topic(TopicPlan(topic, 1, settings), self._replication_factor)
         future = self._admin.create_topics([request], operation_timeout=TIMEOUT, request_timeout=TIMEOUT)[
             topic
         ]
