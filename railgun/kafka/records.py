@@ -24,10 +24,11 @@ class Entry(NamedTuple):
     offset: int
     key: bytes
     value: bytes | None
+    written: int  # ms, by the clock of the broker (in topics that were made before: of the producer)
 
 
 def entry(message: Message) -> Entry:
-    return Entry(message.offset() or 0, message.key() or b"", message.value())
+    return Entry(message.offset() or 0, message.key() or b"", message.value(), message.timestamp()[1])
 
 
 class PartitionReader:

@@ -69,7 +69,8 @@ def cell_topics(names: Names, partitions: int, reply_factor: int) -> list[TopicP
         # LogAppendTime is the time of receipt that every rule about time goes by.
         TopicPlan(names.commands, partitions, {**timed, **week, "retention.bytes": "-1"}),
         TopicPlan(names.forwards, partitions, {**timed, **week, "retention.bytes": "-1"}),
-        TopicPlan(names.changelog, partitions, _COMPACTED),
+        # The age of a local store is told by it.
+        TopicPlan(names.changelog, partitions, {**timed, **_COMPACTED}),
         TopicPlan(names.replies, partitions * reply_factor, {**_SIZE, **hour, "segment.ms": "600000"}),
         TopicPlan(names.advisories, partitions, {**_SIZE, "retention.ms": str(DAY_MS)}),
         TopicPlan(names.rejected, partitions, {**_SIZE, **week}),

@@ -34,7 +34,7 @@ from railgun.semantics.bodies import pack_bodies
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
-from railgun.state.table import Overlay, Table
+from railgun.state.table import Overlay, Reached, Table
 
 _NOTHING_READ: Final[dict[str, Any]] = {"commands": 0, "forwards": 0, "clock": 0, "time": 0, "ahead": []}
 
@@ -174,15 +174,17 @@ class ShardCore:
         self._work = Work()
         return self._work
 
-    def committed(self, drain: Drain, first_offsets: Mapping[str, int], position: int | None = None) -> None:
+    def committed(
+        self, drain: Drain, first_offsets: Mapping[str, int], reached: Reached | None = None
+    ) -> None:
         """The drain is durable. Whatever is raised here, the core is spent.
 
-        ``first_offsets``: log topic to the offset of the first message of its append; ``position``: the place in the
+        ``first_offsets``: log topic to the offset of the first message of its append; ``reached``: the place in the
         changelog behind the drain's own changes.
         """
         self._spent = True
         if drain.changes:
-            self._table.apply(drain.changes, drain.bodies, position)
+            self._table.apply(drain.changes, drain.bodies, reached)
         self._overlay.clear()
         self._consumers.committed()
         self._long_calls.committed()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from railgun.kafka.records import PartitionReader
+from railgun.kafka.records import Entry, PartitionReader
 from railgun.kafka.topics import DELETE_RETENTION_MS
 from railgun.node.context import ShardContext
 from railgun.node.core import ShardCore
@@ -21,10 +21,27 @@ from railgun.node.recovery import ShardStopped, Unforeseen
 from railgun.state.restore import restore
 from railgun.state.rocks import RocksTable
 from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse, let_go_of
+from railgun.state.table import Reached
 
 log = logging.getLogger("railgun.node")
 
 _DAMAGED_AGAIN: Final = 600.0  # seconds: damage so soon after a store was made anew is the disk's
+
+
+class _Outlived(Exception):
+    """The changelog goes on long after the last record that the store knows."""
+
+
+def _soon_after(table: RocksTable, batches: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
+    """The batches, for as long as compaction cannot have dropped a tombstone that the store has not seen.
+
+    The newest of the records says what time it is at least, whatever our own clock says.
+    """
+    end = table.trusted_until
+    for batch in batches:
+        if end is not None and batch[-1].written > end:
+            raise _Outlived
+        yield batch
 
 
 class Standing:
@@ -70,9 +87,10 @@ class Standing:
             else:
                 return restored, kept
 
-    def committed(self, position: int | None) -> None:
+    def committed(self, reached: Reached | None) -> None:
         """A drain is durable up to this place: no core may be made from a table that is not there yet."""
-        self._committed = max(self._committed, position or 0)
+        if reached is not None:
+            self._committed = max(self._committed, reached.position)
 
     def give_up(self, error: Exception) -> None:
         """Neither core nor table can be trusted: the next :meth:`catch_up` makes them anew.
@@ -101,9 +119,14 @@ class Standing:
             if table.position and not low <= table.position <= end:
                 table.wipe(f"its place {table.position} is not in the changelog ({low} to {end})")
                 self._core, self._committed = None, 0
-            count = restore(
-                table, reader.batches(table.position, stopping), end=end, name=f"shard {self._partition}"
-            )
+            batches = reader.batches(table.position, stopping)
+            try:
+                count = restore(table, _soon_after(table, batches), end=end, name=f"shard {self._partition}")
+            except _Outlived:
+                table.wipe("it has not followed the changelog for too long, by the broker's clock")
+                self._core = None
+                batches = reader.batches(table.position, stopping)
+                count = restore(table, batches, end=end, name=f"shard {self._partition}")
         if stopping():
             if count:
                 self._core = None  # the table has moved on under it

@@ -22,6 +22,7 @@ from railgun.kafka.settings import MAX_MESSAGE_BYTES
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, Headers
 from railgun.model.names import Names
 from railgun.node.drain import Drain, LogAppend, Rejected, Replies
+from railgun.state.table import Reached
 
 log = logging.getLogger("railgun.node")
 
@@ -59,7 +60,7 @@ class Committed(NamedTuple):
 
     drain: Drain
     first_offsets: dict[str, int]  # of the first message of each append, by topic
-    changelog: int | None  # the next changelog offset behind the drain's own records
+    changelog: Reached | None  # the place in the changelog behind the drain's own records
     unsent: list[tuple[bytes, int, bytes]]
 
 
@@ -88,7 +89,7 @@ class DrainWriter:
         """
         self._failed = {}
         first: dict[str, int] = {}
-        changelog: list[int] = []
+        changelog: list[Reached] = []
         producer, drain = self._producer, prepared.drain
         in_doubt = False
         try:
@@ -107,7 +108,7 @@ class DrainWriter:
                 producer.flush(_COMMIT_SECONDS)
                 producer.abort_transaction(_ABORT_SECONDS)
                 self._open = False
-            behind = max(changelog) + 1 if changelog else None
+            behind = max(changelog, default=None)
             return Committed(drain, first, behind, [])
         except KafkaException as error:
             raise TransactionFailed(error.args[0], self._failed) from error
@@ -223,10 +224,10 @@ class DrainWriter:
 
     # ------------------------------------------------------------ the rest of a drain
 
-    def _produce_changes(self, drain: Drain, changelog: list[int]) -> None:
+    def _produce_changes(self, drain: Drain, changelog: list[Reached]) -> None:
         def note(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                changelog.append(message.offset() or 0)
+                changelog.append(Reached((message.offset() or 0) + 1, message.timestamp()[1]))
             elif error.code() != KafkaError._PURGE_QUEUE:
                 self._failed[self._names.changelog] = error
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from railgun.state.table import Changes
+from railgun.state.table import Changes, Reached
 
 log = logging.getLogger("railgun.state")
 
@@ -19,7 +19,7 @@ _REPORT_EVERY: Final = 5.0  # seconds
 
 
 class Record(Protocol):
-    """A record of a changelog; a tombstone removes its key."""
+    """A record of a changelog; a tombstone removes its key. ``written`` is when, in ms."""
 
     @property
     def offset(self) -> int: ...
@@ -27,14 +27,17 @@ class Record(Protocol):
     def key(self) -> bytes: ...
     @property
     def value(self) -> bytes | None: ...
+    @property
+    def written(self) -> int: ...
 
 
 class FollowingTable(Protocol):
     """A table that knows its place in a changelog."""
 
-    position: int
+    @property
+    def position(self) -> int: ...
 
-    def apply(self, changes: Changes, *, position: int | None = None) -> None: ...
+    def apply(self, changes: Changes, *, reached: Reached | None = None) -> None: ...
 
 
 def restore(
@@ -51,7 +54,7 @@ def restore(
     for batch in batches:
         # Within a batch only the last value of a key matters.
         changes = {record.key: record.value for record in batch}
-        table.apply(changes, position=batch[-1].offset + 1)
+        table.apply(changes, reached=Reached(batch[-1].offset + 1, batch[-1].written))
         count += len(batch)
         if clock() - reported >= _REPORT_EVERY:
             reported = clock()

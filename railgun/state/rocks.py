@@ -13,7 +13,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from rocksdict import (
 )
 
 from railgun.state.store_errors import StoreDamaged, let_go_of, told
-from railgun.state.table import NO_COMPANIONS, Changes
+from railgun.state.table import NO_COMPANIONS, Changes, Reached
 
 log = logging.getLogger("railgun.state")
 
@@ -41,6 +41,10 @@ _SCRATCH: Final = "scratch"
 _MARK: Final = b"mark"
 _MIB: Final = 1024 * 1024
 COMPANION_BYTES: Final = 512 * _MIB  # of one shard, on disk
+_AHEAD: Final = (
+    300.0  # seconds: little against the hours of a store's greatest age, much for a clock that is kept right
+)
+_NOTHING: Final = Reached(0)
 
 # Shared by all shards of the process, so that memory does not grow with the number of partitions it owns.
 _CACHE: Final = Cache(64 * _MIB)
@@ -82,9 +86,11 @@ def _companion_options() -> Options:
 
 
 class RocksTable:
-    """A table in a folder. ``position`` is the next changelog offset that it has not seen."""
+    """A table in a folder, which knows how far it has followed its changelog."""
 
-    def __init__(self, path: Path, *, identity: str, max_age: float) -> None:
+    def __init__(
+        self, path: Path, *, identity: str, max_age: float, clock: Callable[[], float] = time.time
+    ) -> None:
         """Open, or wipe and begin anew.
 
         ``identity`` names the changelog that the store follows; ``max_age`` is for how many seconds a store that nobody
@@ -97,7 +103,18 @@ class RocksTable:
         self.scratch: RocksScratch
         self._identity = identity
         self._max_age = max_age
-        self._db, self.position = self._open()
+        self._clock = clock
+        self._db, self._reached = self._open()
+
+    @property
+    def position(self) -> int:
+        """The next changelog offset that it has not seen."""
+        return self._reached.position
+
+    @property
+    def trusted_until(self) -> float | None:
+        """The broker's time, ms, after which the store may hold keys whose tombstones are gone; None: not known."""
+        return self._reached.written + self._max_age * 1000 if self._reached.written else None
 
     # ------------------------------------------------------------ the contract of a table
 
@@ -128,10 +145,10 @@ class RocksTable:
         self,
         changes: Changes,
         companions: Mapping[bytes, bytes] = NO_COMPANIONS,
-        position: int | None = None,
+        reached: Reached | None = None,
     ) -> None:
         """All of the changes and the new position; after a crash, or a StoreError, none of them."""
-        reached = self.position if position is None else position
+        reached = self._reached if reached is None else reached
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
@@ -145,7 +162,7 @@ class RocksTable:
             self._write(batch)
         except Exception as error:
             raise told(error, self._path) from error
-        self.position = reached
+        self._reached = reached
 
     def _write(self, batch: WriteBatch) -> None:
         self._db.write(batch)
@@ -155,7 +172,7 @@ class RocksTable:
     def wipe(self, reason: str) -> None:
         """Forget everything: the changelog will be read from its start. Raises StoreError where not even that works."""
         self.close()
-        self._db, self.position = self._renew(reason), 0
+        self._db, self._reached = self._renew(reason), _NOTHING
 
     def close(self) -> None:
         """Give the lock back. What a full disk does not take any more is in the changelog."""
@@ -170,31 +187,38 @@ class RocksTable:
         self._meta = self._companions = self._beside = None
         self.scratch.close()
 
-    def _mark(self, position: int) -> bytes:
-        return json.dumps({"identity": self._identity, "position": position, "time": time.time()}).encode()
+    def _mark(self, reached: Reached) -> bytes:
+        mark = {"identity": self._identity, "time": self._clock(), **reached._asdict()}
+        return json.dumps(mark).encode()
 
-    def _open(self) -> tuple[Rdict, int]:
+    def _open(self) -> tuple[Rdict, Reached]:
         try:
             db = self._connect()
         except StoreDamaged as damage:
             let_go_of(damage)
-            return self._renew(f"it cannot be opened ({damage})"), 0
+            return self._renew(f"it cannot be opened ({damage})"), _NOTHING
         try:
             mark = _read_mark(db, self._path)
             reason = self._distrusted(mark) if mark else None
         except StoreDamaged as damage:
             mark, reason = {}, str(damage)
         if reason is None:
-            return db, int(mark.get("position", 0))
+            return db, Reached(mark.get("position", 0), mark.get("written", 0))
         self._let_go()
         db.close()
-        return self._renew(reason), 0
+        return self._renew(reason), _NOTHING
 
     def _distrusted(self, mark: dict[str, Any]) -> str | None:
         """Why what the store holds must not be used; None: it may."""
         if mark["identity"] != self._identity:
             return "it belongs to another changelog"
-        if time.time() - float(mark["time"]) > self._max_age:
+        # Two clocks have seen the last change, ours and the broker's, and either may have been ahead then and be right
+        # now: the older of the two counts, so that both must have been wrong before a store looks younger than it is.
+        # A time of ours that is yet to come says that our clock was set back, and nothing about the age.
+        now, ours, theirs = self._clock(), mark["time"], mark["written"] / 1000
+        if ours > now + _AHEAD:
+            return f"it was written {ours - now:.0f} s from now: the clock was wrong then, or is now"
+        if now - min(ours, theirs or ours) > self._max_age:
             return "it has not followed the changelog for too long"
         return None
 
@@ -224,7 +248,12 @@ def _read_mark(db: Rdict, path: Path) -> dict[str, Any]:
         raw = db.get_column_family(_META).get(_MARK)
         mark: dict[str, Any] = {} if raw is None else json.loads(raw)
         if mark:
-            mark = {**mark, "position": int(mark["position"]), "time": float(mark["time"])}
+            mark = {
+                "identity": mark["identity"],
+                "position": int(mark["position"]),
+                "time": float(mark["time"]),
+                "written": int(mark.get("written", 0)),
+            }
     except Exception as error:
         raise told(error, path) from error
     return mark

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sortedcontainers import SortedDict
 
 Changes = Mapping[bytes, bytes | None]  # None: the key is removed
 NO_COMPANIONS: Mapping[bytes, bytes] = MappingProxyType({})
+
+
+class Reached(NamedTuple):
+    """How far a table has followed its changelog."""
+
+    position: int  # the next offset
+    written: int = 0  # when the record before it was written, by the broker's clock, ms; 0: not known
 
 
 class Scratch(Protocol):
@@ -56,11 +63,11 @@ class Table(Protocol):
         self,
         changes: Changes,
         companions: Mapping[bytes, bytes] = NO_COMPANIONS,
-        position: int | None = None,
+        reached: Reached | None = None,
     ) -> None:
         """All of the changes, or after a crash or an error none of them.
 
-        ``position``: the place in the changelog that the table has reached with them; it moves with them or not at all.
+        ``reached``: how far the table has followed its changelog with them; it moves with them or not at all.
         ``companions`` are kept beside the values of their keys, for as long as there is room. They are no part of the
         state: one may be missing at any time, and a table that was restored has none.
         """
@@ -95,7 +102,7 @@ class MemoryTable:
         self,
         changes: Changes,
         companions: Mapping[bytes, bytes] = NO_COMPANIONS,
-        position: int | None = None,
+        reached: Reached | None = None,
     ) -> None:
         for key, value in changes.items():
             if value is None:

@@ -43,6 +43,7 @@ class Record(NamedTuple):
     key: bytes
     value: bytes | None
     headers: h.Headers
+    written: int
 
     def is_message(self) -> bool:
         return h.first(self.headers, h.LOG_SEQUENCE) is not None
@@ -60,8 +61,21 @@ class Broker:
     def append(self, topic: str, key: bytes | None, value: bytes | None, headers: h.Headers = ()) -> int:
         offset = self.ends.get(topic, 0)
         self.ends[topic] = offset + 1
-        self.topics.setdefault(topic, []).append(Record(offset, key or b"", value, headers))
+        now = time.time_ns() // 1_000_000
+        self.topics.setdefault(topic, []).append(Record(offset, key or b"", value, headers, now))
         return offset
+
+
+class Delivered(NamedTuple):
+    """A delivery report."""
+
+    at: int
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, time.time_ns() // 1_000_000
 
 
 class FakeProducer:
@@ -105,7 +119,7 @@ class FakeProducer:
         for topic, key, value, headers, callback in waiting:
             offset = self._broker.append(topic, key, value, headers)
             if callback is not None:
-                callback(None, SimpleNamespace(offset=lambda offset=offset: offset))
+                callback(None, Delivered(offset))
         for topic in {one[0] for one in waiting}:
             self._broker.ends[topic] += 1  # the marker of the transaction
 
@@ -177,6 +191,7 @@ class Driven:
         patch.setattr(standing_module, "PartitionReader", FakeReader)
         settings = {"broker": self.broker}
         fakes: dict[str, Any] = {
+            "admin": None,
             "kafka": SimpleNamespace(broker=self.broker, transactional_producer=lambda _: settings),
             "topics": SimpleNamespace(
                 create_log=lambda *_, **__: None, delete=lambda _: None, exists=lambda _: True

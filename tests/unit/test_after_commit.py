@@ -14,6 +14,7 @@ from railgun.node.core import ShardCore
 from railgun.node.drain import AfterCommit
 from railgun.state.rocks import RocksTable
 from railgun.state.store_errors import StoreFailed
+from railgun.state.table import Reached
 from tests.support.driven_shard import Driven, Gate
 from tests.support.shards import Shards
 from tests.support.waiting import wait_until
@@ -124,12 +125,12 @@ def test_a_core_that_did_not_follow_its_commit_decides_nothing_more(monkeypatch:
 
 def test_the_position_moves_with_its_batch_or_not_at_all(tmp_path: Path) -> None:
     table = FullDisk(tmp_path, identity="c", max_age=60)
-    table.apply({b"a": b"1"}, position=5)
+    table.apply({b"a": b"1"}, reached=Reached(5))
     FullDisk.full = 1
     with pytest.raises(StoreFailed):
-        table.apply({b"a": b"2"}, position=9)
+        table.apply({b"a": b"2"}, reached=Reached(9))
     assert (table.position, table.get(b"a")) == (5, b"1")
-    table.apply({b"a": b"2"}, position=9)
+    table.apply({b"a": b"2"}, reached=Reached(9))
     table.close()
     again = RocksTable(tmp_path, identity="c", max_age=60)
     assert (again.position, again.get(b"a")) == (9, b"2")

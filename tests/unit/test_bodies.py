@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from railgun.semantics.bodies import PackedBodies, pack_bodies
 from railgun.state.rocks import RocksTable
+from railgun.state.table import Reached
 
 Messages = dict[int, tuple[list[tuple[str, bytes]], bytes]]
 
@@ -62,7 +63,7 @@ def test_names_that_cannot_be_told_apart_are_not_packed(messages: Messages) -> N
 
 def test_a_companion_outlives_the_process_but_not_the_store(tmp_path: Path) -> None:
     table = RocksTable(tmp_path / "store", identity="log", max_age=60)
-    table.apply({b"k": b"value", b"alone": b"value"}, {b"k": b"beside"}, position=1)
+    table.apply({b"k": b"value", b"alone": b"value"}, {b"k": b"beside"}, reached=Reached(1))
     table.close()
     table = RocksTable(tmp_path / "store", identity="log", max_age=60)
     assert table.companion(b"k") == b"beside"

@@ -11,8 +11,9 @@ import pytest
 from railgun.node import standing as standing_module
 from railgun.state.rocks import RocksTable
 from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse, told
+from railgun.state.table import Reached
 from tests.support.damage import damage_data, damage_ends
-from tests.support.driven_shard import Driven
+from tests.support.driven_shard import NAMES, Driven
 from tests.support.waiting import wait_until
 
 
@@ -24,7 +25,7 @@ def flush(table: RocksTable) -> None:
 def full(tmp_path: Path) -> Path:
     """The folder of a store whose entries are in table files, too many for one block."""
     table = RocksTable(tmp_path / "store", identity="log", max_age=60)
-    table.apply({b"k%05d" % n: os.urandom(300) for n in range(3_000)}, position=10)
+    table.apply({b"k%05d" % n: os.urandom(300) for n in range(3_000)}, reached=Reached(10))
     flush(table)
     table.close()
     return tmp_path / "store"
@@ -143,3 +144,26 @@ def test_a_disk_that_damages_a_new_store_at_once_ends_the_worker_in_words(
     assert isinstance(error, StoreFailed)
     assert "the disk is failing" in str(error)
     assert "Nothing is lost" in str(error)
+
+
+def test_a_store_that_the_changelog_outlived_is_restored_whatever_the_own_clock_says(
+    driven: Driven, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our clock stands still and the store looks young; the records behind its place were written a day later."""
+    ids = filled(driven)
+    driven.close()
+    changelog = driven.broker.topics[NAMES.changelog]
+    late = changelog[-1].written + 86_400_000
+    stray = b"x-stays-without-its-tombstone"
+    table = RocksTable(driven.context.folder / "0", identity="changelog/0", max_age=60)
+    table.apply({stray: b"1"})
+    table.close()
+    end = driven.broker.append(NAMES.changelog, b"z-something", b"new")
+    changelog[-1] = changelog[-1]._replace(written=late)
+    driven.take_over()
+    driven.await_answers(driven.publish("S", [*ids, "new"]))
+    table = driven.shard._standing.table
+    assert "by the broker's clock" in caplog.text
+    assert (table.get(stray), table.get(b"z-something")) == (None, b"new")
+    assert table.position > end
+    assert driven.stored_ids("S") == [*ids, "new"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from railgun.state.restore import restore
 from railgun.state.rocks import RocksTable
-from railgun.state.table import MemoryTable, Overlay, Table
+from railgun.state.table import MemoryTable, Overlay, Reached, Table
 
 # Few letters, short keys: collisions, prefixes of each other, and neighbours at the borders of a prefix.
 keys = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(b"\x00ab\xff"[byte % 4] for byte in raw))
@@ -136,8 +136,8 @@ def test_every_table_answers_alike(
 
 def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
     table = opened(tmp_path)
-    table.apply({b"a": b"1", b"b": b"2"}, position=10)
-    table.apply({b"a": None}, position=12)
+    table.apply({b"a": b"1", b"b": b"2"}, reached=Reached(10))
+    table.apply({b"a": None}, reached=Reached(12))
     table.close()
     again = opened(tmp_path)
     assert (list(again.scan(b"")), again.position) == ([(b"b", b"2")], 12)
@@ -148,7 +148,7 @@ def test_a_store_keeps_entries_and_position(tmp_path: Path) -> None:
 def used(tmp_path: Path) -> Path:
     """The folder of a store that holds something."""
     table = opened(tmp_path)
-    table.apply({b"a": b"1"}, position=10)
+    table.apply({b"a": b"1"}, reached=Reached(10))
     table.close()
     return tmp_path
 
@@ -156,7 +156,7 @@ def used(tmp_path: Path) -> Path:
 def assert_wiped(table: RocksTable, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     assert (table.get(b"a"), table.position) == (None, 0)
     assert reason in caplog.text
-    table.apply({b"a": b"2"}, position=3)
+    table.apply({b"a": b"2"}, reached=Reached(3))
     assert table.get(b"a") == b"2"
     table.close()
 
@@ -170,6 +170,49 @@ def test_a_store_that_slept_too_long_is_wiped(used: Path, caplog: pytest.LogCapt
     assert_wiped(opened(used, max_age=0.001), "too long", caplog)
 
 
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    "ours, theirs, slept, trusted",
+    [
+        (0, 0, 11, True),
+        (0, 0, 13, False),
+        (48, 0, 11, False),  # our clock was two days ahead, and was set right: the mark is yet to come
+        (48, 0, 53, False),  # the same, after a long sleep: only the broker's clock knows how long it was
+        (0, 48, 11, True),  # the broker's was ahead, ours is right
+        (0, 48, 53, False),
+        (-48, 0, 1, False),  # our clock was behind: nothing is lost by reading the changelog once more
+        (0.01, 0, 0, True),  # a clock that is kept right wavers by seconds
+    ],
+)
+def test_no_clock_alone_makes_a_store_younger_than_it_is(
+    tmp_path: Path, ours: float, theirs: float, slept: float, trusted: bool
+) -> None:
+    """In hours: how far our clock and the broker's were ahead at the last change, and how long ago that was."""
+    start = 1_700_000_000.0
+
+    def at(moment: float) -> RocksTable:
+        return RocksTable(tmp_path, identity="c", max_age=12 * HOUR, clock=lambda: moment)
+
+    table = at(start + ours * HOUR)
+    table.apply({b"a": b"1"}, reached=Reached(10, int((start + theirs * HOUR) * 1000)))
+    table.close()
+    again = at(start + slept * HOUR)
+    assert (again.position == 10) is trusted
+    again.close()
+
+
+def test_a_store_that_was_marked_before_there_were_two_clocks_is_read(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    old = json.dumps({"identity": "cluster/topic", "position": 10, "time": time.time()}).encode()
+    table._db.get_column_family("meta").put(b"mark", old)
+    table.close()
+    again = opened(tmp_path)
+    assert (again.position, again.trusted_until) == (10, None)
+    again.close()
+
+
 def test_a_damaged_store_is_wiped(used: Path, caplog: pytest.LogCaptureFixture) -> None:
     (used / "CURRENT").write_text("MANIFEST-999999\n")
     assert_wiped(opened(used), "cannot be opened", caplog)
@@ -177,7 +220,7 @@ def test_a_damaged_store_is_wiped(used: Path, caplog: pytest.LogCaptureFixture) 
 
 def test_a_store_in_use_is_not_wiped(tmp_path: Path) -> None:
     table = opened(tmp_path)
-    table.apply({b"a": b"1"}, position=10)
+    table.apply({b"a": b"1"}, reached=Reached(10))
     with pytest.raises(Exception, match=r"(?i)lock"):
         opened(tmp_path)
     assert table.get(b"a") == b"1"
@@ -189,6 +232,7 @@ class Record:
     offset: int
     key: bytes
     value: bytes | None
+    written: int = 7
 
 
 def test_restore_follows_the_changelog(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -213,7 +257,7 @@ def test_the_scratch_space_is_apart_and_does_not_outlive_the_table(tmp_path: Pat
     assert [table.get(b"ab"), table.scratch.get(b"ab"), table.scratch.get(b"aa")] == [None, b"2", None]
     table.scratch.clear(b"a")
     assert list(table.scratch.scan(b"")) == [(b"b", b"3")]
-    table.apply({b"k": b"v"}, position=5)
+    table.apply({b"k": b"v"}, reached=Reached(5))
     table.close()
     again = RocksTable(tmp_path, identity="c", max_age=60)
     assert (list(again.scratch.scan(b"")), again.get(b"k"), again.position) == ([], b"v", 5)
