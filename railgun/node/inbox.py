@@ -8,6 +8,7 @@ the cursor (:mod:`railgun.node.cursor`) knows which of them were.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,7 +20,10 @@ _RECORD_BYTES: Final = 200  # what a record costs beside its value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it
 DRAIN_RECORDS: Final = 5000
 DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (DESIGN 1)
-SHORT_DRAIN_BYTES: Final = 1024 * 1024  # while somebody waits for a consumer
+SHORT_DRAIN_BYTES: Final = (
+    512 * 1024
+)  # while consumers are in use: whoever works on messages waits for a drain twice
+_IN_USE_SECONDS: Final = 1.0
 FULL_BYTES: Final = 64 * 1024 * 1024
 EARLY_BYTES: Final = 1024 * 1024
 EARLY_RECORDS: Final = 4000  # whose turn has not come yet: the cursor names each of them
@@ -29,7 +33,8 @@ _HASTY: Final = frozenset({CONSUME.encode(), PRESENCE.encode()})
 class Inbox:
     """Records in order, bounded by asking the reader to pause: never by dropping."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._changed = threading.Condition()
         self._records: deque[Input] = deque()
         self._hasty: deque[Input] = deque()  # those of them that need not wait for their turn
@@ -38,6 +43,7 @@ class Inbox:
         )  # offsets of those that did not; the core knows them when their turn comes
         self._calls: list[Callable[[], None]] = []
         self._bytes = 0
+        self._short_until = 0.0
         self._closed = False
 
     def put(self, records: Sequence[Input]) -> bool:
@@ -46,7 +52,10 @@ class Inbox:
             if self._closed:
                 return True
             self._records.extend(records)
-            self._hasty.extend(record for record in records if _is_hasty(record))
+            hasty = [record for record in records if _is_hasty(record)]
+            if hasty:
+                self._hasty.extend(hasty)
+                self._short_until = self._now() + _IN_USE_SECONDS
             self._bytes += sum(_size(record) for record in records)
             self._changed.notify()
             return self._bytes < FULL_BYTES
@@ -72,7 +81,7 @@ class Inbox:
     def _take_next(self) -> list[Input]:
         taken: list[Input] = []
         streams: set[bytes | None] = set()
-        size, most = 0, SHORT_DRAIN_BYTES if self._hasty else DRAIN_BYTES
+        size, most = 0, SHORT_DRAIN_BYTES if self._now() < self._short_until else DRAIN_BYTES
         while self._records and size < most and len(taken) < DRAIN_RECORDS:
             record = self._records[0]
             streams.add(record.key)
