@@ -31,6 +31,8 @@ from railgun.node.publishing import Publishing, plain_pack, refused_pack
 from railgun.node.registrar import Registrar
 from railgun.node.timers import Timers
 from railgun.node.work import Work
+from railgun.semantics import backlog
+from railgun.semantics.steps import Steps
 from railgun.semantics.stream import StreamState
 from railgun.state.table import Overlay
 
@@ -145,7 +147,10 @@ class Intake:
         if touched is not None:
             work.touch(touched)
             self._consumers.stream_changed(forward.kind, touched, work, self._clock.time)
-        work.answer(forward.client, forward.request, [frame])
+        if forward.kind == "update" and touched is not None:
+            self._long_calls.start(_updated(forward), Turn(work, self._clock.time, now))
+        else:
+            work.answer(forward.client, forward.request, [frame])
 
     def _passed_here(self, forward: Forward, given: Input, now: int, work: Work) -> None:
         """A command that another shard passes on, or one that only shards may give."""
@@ -223,6 +228,19 @@ class Intake:
         self._timers.run(work, moment)
         self._consumers.run(work, moment)
         return Frame([], json.dumps({"now": moment}).encode("utf-8"))
+
+
+def _updated(forward: Forward) -> Call:
+    """The answer to an update, once the stream is within its new limits (UPD-06)."""
+
+    def begin(stream: StreamState | None, _turn: Turn) -> Steps[list[Frame]]:
+        if stream is None:
+            return [api.error_response(Operation.STREAM_UPDATE, refusals.STREAM_NOT_FOUND)]
+        yield from backlog.catch_up(stream)
+        return [api.update_response(stream)]
+
+    refused = [api.error_response(Operation.STREAM_UPDATE, refusals.TOO_MANY_REQUESTS)]
+    return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, refused)
 
 
 def _kind_of(given: Input) -> str:

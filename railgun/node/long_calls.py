@@ -1,5 +1,7 @@
 """Calls that may take longer than one drain: looking through a long stream, purging millions of messages.
 
+What a stream has left to remove goes on in the same way, with or without somebody who waits for it.
+
 A call is answered in the drain that brings it if that takes no more than a slice. Otherwise it goes on in the next drains, a
 slice in each, while everything else goes on too, and is answered when it ends. Calls under way are in memory only: with
 a new owner they end unanswered, and whoever waits asks again.
@@ -17,6 +19,7 @@ from typing import NamedTuple
 from railgun.model.wire import Frame
 from railgun.node.ownership import OwnedStreams
 from railgun.node.work import Work
+from railgun.semantics import backlog
 from railgun.semantics.consumers.journal import Journal
 from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.stream import StreamState
@@ -66,8 +69,8 @@ class LongCalls:
 
     @property
     def waiting(self) -> bool:
-        """Whether some call has to go on."""
-        return bool(self._calls)
+        """Whether some call or stream has to go on."""
+        return bool(self._calls or self._streams.behind())
 
     def load(self) -> None:
         """A new owner knows of none."""
@@ -85,14 +88,19 @@ class LongCalls:
     # -- a drain
 
     def go_on(self, turn: Turn) -> None:
-        """A slice for those that are under way, in turn. At the beginning of a drain."""
+        """A slice for what is under way: calls in turn, then streams that are behind. At the beginning of a drain."""
         self._left = SLICE
         for number in list(self._calls):
             if self._left <= 0:
                 break
-            call = self._calls[number]
-            if self._run(number, call, turn, self._left):
+            if self._run(number, self._calls[number], turn, self._left):
                 self._journal.drop(self._calls, number)
+        left = max(self._left, LEAST)
+        for stream in self._streams.behind():
+            turn.work.touch(stream)
+            steps = backlog.catch_up(stream)
+            while left > 0 and (cost := next(steps, None)) is not None:
+                left -= cost
         self._left = SLICE
 
     def start(self, call: Call, turn: Turn) -> None:

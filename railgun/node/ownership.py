@@ -18,7 +18,7 @@ from railgun.model.names import Names
 from railgun.model.refusals import Refusal
 from railgun.model.wire import Forward, Frame
 from railgun.node.drain import Drain, TopicChange
-from railgun.semantics import limits
+from railgun.semantics import backlog, limits
 from railgun.semantics.configuration import check_update
 from railgun.semantics.consumers.rules import violated_limits
 from railgun.semantics.memory import ShardMemory
@@ -71,6 +71,8 @@ class OwnedStreams:
 
     def _keep(self, state: StreamState) -> None:
         state.bodies.recent = self.recent
+        if not state.deleting:
+            backlog.note(state)
         (self._doomed if state.deleting else self._states)[state.name] = state
 
     def __iter__(self) -> Iterator[StreamState]:
@@ -84,6 +86,11 @@ class OwnedStreams:
     def stored_bytes(self) -> int:
         """What all streams hold together, without those that are being removed."""
         return self._memory.stored_bytes.total
+
+    def behind(self) -> list[StreamState]:
+        """Streams that have messages left to remove, which earlier drains did not finish."""
+        behind = self._memory.behind
+        return [state for state in self._states.values() if state.incarnation in behind] if behind else []
 
     @property
     def sweeping(self) -> bool:
@@ -136,8 +143,10 @@ class OwnedStreams:
         if isinstance(decided, Refusal):  # UPD-18
             self._release(forward, "unchanged")
             return None, api.error_response(Operation.STREAM_UPDATE, decided)
+        before = known.config
         known.reconfigure(decided, time)
-        limits.enforce_all(known)  # UPD-06
+        limits.tighten(known, before)  # UPD-06
+        backlog.note(known)
         drain.topics.append(TopicChange(known.topic, known.compacted))
         drain.registry.append((registry_key(known.name), self._registered(known)))
         self._release(forward, "active", decided.to_json())

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from railgun.model import refusals
 from railgun.model.cluster import ClusterLimits
+from railgun.model.config import StreamConfig
 from railgun.model.refusals import Refusal
-from railgun.semantics.stream import StreamState
+from railgun.model.subjects import Filter
+from railgun.semantics import searching
+from railgun.semantics.stream import ONE_BY_ONE, Entry, StreamState
+
+STRETCH = 2_000  # messages that are removed in one go
+RUN = 512  # that are removed as one run
+WHILE_BEHIND = (
+    2  # one more than a publish adds: a stream that is being brought within its limits does not grow
+)
 
 
 def needs_trim(state: StreamState, count: int, size: int) -> bool:
@@ -34,7 +45,9 @@ def check(
     if 0 < config.max_msgs_per_subject <= state.count_of(subject):
         if config.discard_new_per_subject and not rollup:
             return refusals.store_refused("maximum messages per subject exceeded")  # LIM-08, LIM-09
-        makes_room, replaced = True, state.oldest_of(subject).size
+        makes_room = True
+        oldest = state.oldest_of(subject) if config.max_msgs_per_subject > 1 else state.newest_of(subject)
+        replaced = oldest.size
     if 0 < config.max_msgs <= state.messages and not makes_room:
         return refusals.store_refused("maximum messages exceeded")  # LIM-05, LIM-10
     if 0 < config.max_bytes < state.bytes + size and not (makes_room and replaced >= size):
@@ -42,38 +55,78 @@ def check(
     return None
 
 
+def is_over(state: StreamState) -> bool:
+    """Whether the stream holds more than its limits allow, and the oldest are to go. Nothing leaves a sealed one (UPD-08).
+
+    UPD-06: under discard new, a stream that was full before its limits sank stays so, and refuses.
+    """
+    config = state.config
+    if config.discard == "new" or config.sealed:
+        return False
+    return 0 < config.max_msgs < state.messages or 0 < config.max_bytes < state.bytes
+
+
 def enforce(state: StreamState, subject: str, previous: int) -> None:
     """Remove the oldest until the stream is within its limits, after one more on ``subject``.
 
-    ``previous`` is the newest message of the subject before that one, 0 if there was none.
+    ``previous`` is the newest message of the subject before that one, 0 if there was none. Where very many have to go, a
+    part of them goes now, and the rest with the next drains.
     """
-    per_subject = state.config.max_msgs_per_subject
+    per_subject, most = state.config.max_msgs_per_subject, WHILE_BEHIND if state.is_behind else STRETCH
     if per_subject == 1 and previous:
         state.remove(previous)
-    while 1 < per_subject < state.count_of(subject):
+    for _ in range(most):
+        if not 1 < per_subject < state.count_of(subject):
+            break
         state.remove(state.oldest_of(subject).sequence)  # LIM-07
-    _enforce_totals(state)
+    for _ in range(most):
+        if not is_over(state):
+            return
+        state.remove(state.first_seq)  # LIM-03, LIM-04
+    if is_over(state):
+        state.fall_behind()
 
 
-def enforce_all(state: StreamState) -> None:
-    """The same for every subject: after a configuration became tighter (UPD-06). Nothing leaves a sealed stream (UPD-08)."""
-    if state.config.sealed:
-        return
-    per_subject = state.config.max_msgs_per_subject
-    if per_subject > 0:
-        excess = {s: count - per_subject for s, count in state.subjects().items() if count > per_subject}
-        for entry in list(state.iterate()) if excess else ():
-            if excess.get(entry.subject, 0) > 0:
-                excess[entry.subject] -= 1
-                state.remove(entry.sequence)
-    _enforce_totals(state)
+def tighten(state: StreamState, before: StreamConfig) -> None:
+    """The configuration changed: what is beyond the new limits is left to remove (UPD-06)."""
+    per_subject, former = state.config.max_msgs_per_subject, before.max_msgs_per_subject
+    if per_subject <= 0 or state.config.sealed:
+        state.crowded = 0
+    elif former <= 0 or per_subject < former:
+        state.crowded = max(state.first_seq, 1)
 
 
-def _enforce_totals(state: StreamState) -> None:
-    config = state.config
-    if config.discard == "new":
-        return  # UPD-06: a stream that was full before its limits sank stays so, and refuses
-    while 0 < config.max_msgs < state.messages:  # LIM-03
-        state.remove(state.first_seq)
-    while 0 < config.max_bytes < state.bytes and state.messages:  # LIM-04
-        state.remove(state.first_seq)
+def thin_out(state: StreamState) -> int:
+    """Go on removing the oldest of subjects that have too many, from where ``crowded`` is; what it cost."""
+    doomed: list[int] = []
+    excess: dict[str, int] = {}
+
+    def take(entry: Entry) -> bool:
+        subject = entry.subject
+        if subject not in excess:
+            excess[subject] = state.count_of(subject) - state.config.max_msgs_per_subject
+        if excess[subject] > 0:
+            excess[subject] -= 1
+            doomed.append(entry.sequence)
+        return len(doomed) < STRETCH
+
+    further, cost = searching.some_from(state, state.crowded, Filter(), take)
+    for sequence in doomed:
+        state.remove(sequence)  # LIM-07
+    state.crowded = 0 if further > state.last_seq else further
+    return cost + len(doomed) * ONE_BY_ONE
+
+
+def trim(state: StreamState, most: int) -> int:
+    """Remove the oldest, so many at most, until the stream is within its limits; how many went."""
+    before, config = state.messages, state.config
+    while before - state.messages < most and is_over(state):
+        too_many = state.messages - config.max_msgs if config.max_msgs > 0 else 0
+        too_much = state.bytes - config.max_bytes if config.max_bytes > 0 else 0
+        left, end = most - (before - state.messages), state.first_seq
+        for entry in islice(state.iterate(), min(left, RUN)):
+            if too_many <= 0 and too_much <= 0:
+                break
+            too_many, too_much, end = too_many - 1, too_much - entry.size, entry.sequence + 1
+        state.remove_run(state.first_seq, end)
+    return before - state.messages

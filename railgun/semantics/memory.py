@@ -56,6 +56,7 @@ class ShardMemory:
         self.subjects = Budget(SUBJECTS, LEFT_TO_EACH)
         self.stored_bytes = Totals()
         self.untidy: set[int] = set()  # incarnations whose table holds bodies that nobody needs
+        self.behind: set[int] = set()  # incarnations that have messages left to remove
 
     def forget(self, incarnation: int) -> None:
         """The stream is gone."""
@@ -63,3 +64,4 @@ class ShardMemory:
         self.subjects.forget(incarnation)
         self.stored_bytes.forget(incarnation)
         self.untidy.discard(incarnation)
+        self.behind.discard(incarnation)

@@ -109,6 +109,12 @@ class StoredMessages:
         assert entry is not None
         return entry
 
+    def newest_of(self, subject: str) -> Entry:
+        """The newest message on a subject that has one."""
+        entry = self.entry(self._by_subject.last(subject))
+        assert entry is not None
+        return entry
+
     def last_matching(self, subjects: Filter) -> int:
         """The newest existing sequence over all matching subjects, 0 if none."""
         return finish(searching.newest(self, subjects))

@@ -21,6 +21,7 @@ from railgun.model.transforms import Transform
 from railgun.semantics.at_hand import BodiesAtHand
 from railgun.semantics.blocks import NEVER, Entry
 from railgun.semantics.consumers.collection import Consumers
+from railgun.semantics.consumers.retention import Unneeded
 from railgun.semantics.deduplication import DedupWindow
 from railgun.semantics.expiry import Expiry
 from railgun.semantics.memory import ShardMemory
@@ -42,6 +43,7 @@ _RECORDED = (
     "last_msg_id",
     "log_end",
     "compacted",
+    "crowded",
 )
 # Subjects remembered as captured: a stream of ever new ones must not grow without bound.
 ACCEPTED_SUBJECTS = 100_000
@@ -67,6 +69,8 @@ class StreamState(StoredMessages):
         self.topic = topic
         self.deleting = False
         self.last_msg_id = ""
+        self.crowded = 0  # from here on, subjects may have more messages than their limit, which sank
+        self.unneeded: list[Unneeded] = []
         self.tombstones: list[tuple[int, bytes]] = []  # of the drain that runs: (before which message, key)
         self._stored = 0  # messages of the drain that runs
         self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
@@ -74,6 +78,7 @@ class StreamState(StoredMessages):
         self.bodies = BodiesAtHand(overlay, incarnation, self._memory)
         self.consumers = Consumers(self)
         self._configure(config)
+        self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
         self.compacted = config.max_msgs_per_subject > 0
 
     # -- life
@@ -90,6 +95,7 @@ class StreamState(StoredMessages):
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in _RECORDED:
             setattr(state, field, record[field])
+        state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
         if not state.deleting:
             state._set_bytes(state.bytes)
         state.open_index()
@@ -108,7 +114,8 @@ class StreamState(StoredMessages):
         self._configure(config)
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
-        self._derive()
+        if self._by_subject.ordered != (config.max_msgs_per_subject > 1):
+            self._derive()
         if not self.bodies.keeps:
             self._find_stray_bodies()
         self.window.expire(now)
@@ -126,7 +133,6 @@ class StreamState(StoredMessages):
         self.record_overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
         self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
         self._accepted: dict[str, int] = {}
-        self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
 
     def forget(self) -> None:
         """The stream is deleted: nobody asks it any more, so it need not hold memory."""
@@ -226,6 +232,14 @@ class StreamState(StoredMessages):
             self.consumers.removed(sequence, entry.subject, why=why)
         return True
 
+    def fall_behind(self, behind: bool = True) -> None:
+        """Whether there are messages left to remove, which the next drains do (:mod:`railgun.semantics.backlog`)."""
+        (self._memory.behind.add if behind else self._memory.behind.discard)(self.incarnation)
+
+    @property
+    def is_behind(self) -> bool:
+        return self.incarnation in self._memory.behind
+
     @property
     def removal_cost(self) -> int:
         """What removing a message of a run costs, in messages looked at."""
@@ -285,6 +299,7 @@ class StreamState(StoredMessages):
             "incarnation": self.incarnation,
             "config": self._config_json,
             "created": self.created,
+            "unneeded": [one._asdict() for one in self.unneeded],
         } | {field: getattr(self, field) for field in _RECORDED}
         self.overlay.put(keys.stream(self.incarnation), wire.encode("stream_record", record))
         return self._take_bases()

@@ -107,7 +107,7 @@ class Consumers:
         consumer.expire(now)
         self._interest.clear()
         if self._stream.config.retention == "interest" and consumer.terms.filter != before:
-            retention.drop_unneeded(self._stream, 0, self._stream.last_seq + 1, before, self)  # RET-17
+            retention.drop_all_unneeded(self._stream, 0, self._stream.last_seq + 1, before)  # RET-17
 
     def delete(self, consumer: ConsumerState) -> None:
         """The consumer is gone; under interest, so are the messages that only it needed (RET-09, RET-15, RET-18)."""
@@ -121,16 +121,11 @@ class Consumers:
         self._interest.clear()
         self.events.append(Event("deleted", consumer.name))
         if self._stream.config.retention == "interest":
+            start, end = consumer.first_needed, self._stream.last_seq + 1
             if self:
-                retention.drop_unneeded(
-                    self._stream,
-                    consumer.first_needed,
-                    self._stream.last_seq + 1,
-                    consumer.terms.filter,
-                    self,
-                )
+                retention.drop_all_unneeded(self._stream, start, end, consumer.terms.filter)
             else:
-                self._stream.purge_below(self._stream.last_seq + 1)
+                retention.drop_everything(self._stream)
 
     def enforce_interest(self) -> None:
         """The stream came to interest: what all who are interested have acknowledged goes at once (UPD-05).
@@ -138,10 +133,10 @@ class Consumers:
         What no filter matches stays; without a consumer, everything goes.
         """
         if not self:
-            self._stream.purge_below(self._stream.last_seq + 1)
+            retention.drop_everything(self._stream)
             return
         wanted = Filter([pattern for consumer in self for pattern in consumer.terms.filter.patterns])
-        retention.drop_unneeded(self._stream, 0, self._stream.last_seq + 1, wanted, self)
+        retention.drop_all_unneeded(self._stream, 0, self._stream.last_seq + 1, wanted)
 
     def _keep(self, consumer: ConsumerState) -> None:
         self._by_number[consumer.number] = consumer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from railgun.model.consumer_wire import AckRun
 from railgun.model.subjects import Filter
@@ -16,8 +16,19 @@ if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
 
 LATE_AT_MOST = 1_000  # sequences of one late acknowledgement that are looked at
+DROPPED_AT_ONCE = 25_000  # messages that are looked at when a consumer goes; the rest is left to later drains
+BLOCKS_AT_ONCE = 4
+_LEAST = 25  # what a block costs that has fewer messages
 
 Range = tuple[int, int]
+
+
+class Unneeded(NamedTuple):
+    """Messages of [start, end) on these subjects that no consumer needs: they are still to be removed."""
+
+    start: int
+    end: int
+    patterns: list[str]
 
 
 def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -> None:
@@ -54,19 +65,59 @@ def drop_unneeded(
     stream: StreamState, start: int, end: int, wanted: Filter, consumers: Iterable[ConsumerState]
 ) -> None:
     """Remove those messages of [start, end) that the filter selects and none of the consumers needs."""
-    if start >= end:
-        return
     concerned = list(consumers)
+    while start < end:
+        start, _ = _drop_stretch(stream, start, end, wanted, concerned)
+
+
+def drop_all_unneeded(stream: StreamState, start: int, end: int, wanted: Filter) -> None:
+    """As :func:`drop_unneeded`, for all consumers of the stream. Of very many messages a part goes now, the rest later."""
+    stream.unneeded.append(Unneeded(start, end, list(wanted.patterns)))
+    left = DROPPED_AT_ONCE
+    while stream.unneeded and left > 0:
+        left -= drop_some(stream)
+    if stream.unneeded:
+        stream.fall_behind()
+
+
+def drop_everything(stream: StreamState) -> None:
+    """No consumer is left (RET-15)."""
+    if stream.compacted and stream.messages > DROPPED_AT_ONCE:  # each of them needs a word in the log
+        drop_all_unneeded(stream, 0, stream.last_seq + 1, Filter())
+    else:
+        stream.unneeded.clear()
+        stream.purge_below(stream.last_seq + 1)
+
+
+def drop_some(stream: StreamState) -> int:
+    """Go on with what is left of :func:`drop_all_unneeded`; what it cost."""
+    start, end, patterns = stream.unneeded[0]
+    further, cost = _drop_stretch(stream, start, end, Filter(patterns), list(stream.consumers))
+    stream.unneeded[:1] = [Unneeded(further, end, patterns)] if further < end else []
+    return cost
+
+
+def _drop_stretch(
+    stream: StreamState, start: int, end: int, wanted: Filter, concerned: list[ConsumerState]
+) -> tuple[int, int]:
+    """Look at some blocks from ``start`` on: where to go on, and the cost."""
     doomed: list[Range] = []
+    reached, left, cost = end, BLOCKS_AT_ONCE, 0
     for block in stream.blocks(start):
         if block.base >= end:
             break
+        if not left:
+            reached = block.base
+            break
+        left, cost = left - 1, cost + max(block.count, _LEAST)
         for index, count in runs_in(block, max(0, start - block.base), wanted):
             first, last = block.base + index, min(block.base + index + count, end)
             if first < last:
                 doomed += _unneeded(block, first, last, concerned)
+    before = stream.messages
     for one in doomed:
         stream.remove_run(*one)
+    return reached, max(cost, 1) + (before - stream.messages) * stream.removal_cost
 
 
 def _unneeded(block: Block, start: int, end: int, consumers: list[ConsumerState]) -> Iterator[Range]:
