@@ -9,6 +9,7 @@ from typing import Any
 from railgun.client.futures import Future, Settlement, Wakeups
 from railgun.client.pack_codec import encode_pack
 from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, api_error
+from railgun.model.cluster import LARGEST_MESSAGE
 from railgun.model.headers import block_size
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, Refusal
@@ -17,9 +18,6 @@ from railgun.model.wire import HeaderList, PublishPack
 
 PACK_MESSAGES = 2_000
 PACK_BYTES = 1_000_000  # with its frame a pack stays below 1 MiB
-MESSAGE_BYTES = (
-    8 * 1024 * 1024 - 128 * 1024
-)  # a record holds 8 MiB, and the stored one carries railgun's headers too
 _FRAME = 16  # lengths and counts of one message in a pack
 
 
@@ -28,9 +26,9 @@ def message_size(subject: str, payload: bytes, msg_id: str, headers: HeaderList 
     size = len(payload) + len(subject) + len(msg_id) + _FRAME
     if headers:
         size += block_size(headers)
-    if size > MESSAGE_BYTES:
+    if size > LARGEST_MESSAGE:
         raise MessageTooLarge(
-            f"a message of {size} bytes does not fit: {MESSAGE_BYTES} is the most that one can have"
+            f"a message of {size} bytes does not fit: {LARGEST_MESSAGE} is the most that one can have"
         )
     return size
 

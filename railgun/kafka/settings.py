@@ -18,10 +18,11 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from railgun.errors import ConfigError
+from railgun.model.cluster import LARGEST_RECORD
 
 MAX_MESSAGE_BYTES: Final = (
-    8 * 1024 * 1024
-)  # a pack is at most 1 MiB; a reply batch or a large message may be more
+    LARGEST_RECORD  # a pack is at most 1 MiB; a reply batch or a large message may be more
+)
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 # librdkafka wants a group name even from a consumer that never joins one, and asks for its coordinator: users of a
 # cluster with access control need Describe on it.

@@ -6,6 +6,12 @@ from typing import NamedTuple
 
 API_LEVEL = 3  # CFG-30: what this server understands
 TRANSPORT_LIMIT = 1_048_576  # LIM-13: a message without a limit of its own
+LARGEST_RECORD = 8 * 1024 * 1024  # of every topic
+LARGEST_BODY = LARGEST_RECORD - 128 * 1024  # what fits into a record with its key, headers and framing
+LARGEST_MESSAGE = (
+    LARGEST_BODY - 128 * 1024
+)  # what fits with all that railgun adds to it, where it is copied, too
+LARGE_MESSAGE = 1024 * 1024  # one that is not sent inside an answer: the answer tells its place in the log
 
 
 class ClusterLimits(NamedTuple):

@@ -110,6 +110,11 @@ def unavailable(reason: str) -> Refusal:
     return Refusal(503, 10023, f"insufficient resources: {reason}")
 
 
+def answer_too_large(size: int) -> Refusal:
+    """The answer does not fit into a record of Kafka."""
+    return Refusal(413, 10054, f"the answer of {size} bytes is too large to be sent: ask for less at once")
+
+
 COUNTERS_DISABLED = Refusal(400, 10168, "message counters is disabled")
 BATCHES_DISABLED = Refusal(400, 10174, "atomic publish is disabled")
 

@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from railgun.model.config import StreamConfig
 from railgun.model.partitioning import partition_of
 from railgun.model.subjects import Filter, collides
-from railgun.model.wire import Forward, HeaderList, PublishPack, WireError
+from railgun.model.wire import Forward, HeaderList, WireError
+from railgun.node.copies import Copies
 from railgun.node.drain import PACK
 from railgun.state import keys
 from railgun.state.table import Overlay
 
 EVENTS = "$JS.EVENT.>"
 CAPTURES = "captures"  # command_kind of the forward by which the registrar tells
-_PACK_BYTES = 1024 * 1024
-_MESSAGE_BYTES = 300
 Send = Callable[[int, Forward], None]
 
 
@@ -57,16 +56,13 @@ class Captures:
         self._send = send
         self._streams: dict[str, Filter] = {}
         self._text = b""
-        self._offered: list[PublishPack] = []
-        self._open: dict[
-            str, tuple[PublishPack, int]
-        ] = {}  # by stream: the pack that takes more, and its bytes
+        self._offered = Copies()
 
     def load(self) -> None:
         """Read it from the table; what was offered in a dropped drain is forgotten."""
         self._text = self._overlay.get(keys.CAPTURES) or b""
         self._streams = _parse(self._text) if self._text else {}
-        self._offered, self._open = [], {}
+        self._offered = Copies()
 
     def learn(self, text: bytes) -> None:
         """The registrar says which they are. Raises WireError."""
@@ -93,20 +89,12 @@ class Captures:
         """Something is sent out on the subject: whoever captures it gets a copy when the drain ends."""
         for stream, own in self._streams.items():
             if own.matches(subject):
-                pack, size = self._open.get(stream) or (None, 0)
-                if pack is None or size > _PACK_BYTES:
-                    pack, size = PublishPack(stream, "", 0, [], [], [], []), 0
-                    self._offered.append(pack)
-                pack.subjects.append(subject)
-                pack.headers.append(headers)
-                pack.payloads.append(payload)
-                self._open[stream] = pack, size + len(payload) + _MESSAGE_BYTES
+                self._offered.add(stream, subject, headers, payload)
                 return  # no two streams capture the same subject (CFG-08)
 
     def finish(self) -> None:
         """Send the copies to the owners of the streams."""
-        offered, self._offered, self._open = self._offered, [], {}
-        for pack in offered:
+        for pack in self._offered.take():
             copy = Forward(self._partition, "command", pack.stream, command_kind=PACK, command=pack.encode())
             self._send(partition_of(pack.stream, self._partitions), copy)
 

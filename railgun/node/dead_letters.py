@@ -17,6 +17,7 @@ from railgun.model.messages import StoredMessage
 from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
 from railgun.model.wire import Forward, HeaderList, Located, PublishPack
+from railgun.node.copies import Copies
 from railgun.node.drain import Input
 from railgun.node.ownership import OwnedStreams
 from railgun.node.work import Work
@@ -69,23 +70,22 @@ class DeadLetters:
     def bury(self, stream: StreamState, events: Sequence[Event], work: Work, time: int) -> None:
         """Copy the messages of these ``dead`` events of one stream."""
         found = self._find(stream, [event.stream_seq for event in events], work.logs.get(stream.name))
-        packs: dict[str, PublishPack] = {}
+        copies = Copies()
         for event, message in zip(events, found, strict=True):
             target = self._target(stream, event)
             if message is None:
                 reason = f"message {event.stream_seq} of {stream.name} could not be read for its dead letter"
                 work.reject(_as_input(stream, event, None, time), reason)
             elif target:
-                pack = packs.setdefault(target, PublishPack(target, "", 0, [], [], [], []))
-                pack.subjects.append(message.subject)
-                pack.headers.append(_origin(stream, event, message))
-                pack.payloads.append(message.payload)
-        for target, pack in packs.items():
-            owner = partition_of(target, self._partitions)
+                copies.add(target, message.subject, _origin(stream, event, message), message.payload)
+        for pack in copies.take():
+            owner = partition_of(pack.stream, self._partitions)
             if owner == self._partition:
                 self.store(pack, work, time)
             else:
-                copy = Forward(self._partition, "command", target, command_kind=STORE, command=pack.encode())
+                copy = Forward(
+                    self._partition, "command", pack.stream, command_kind=STORE, command=pack.encode()
+                )
                 work.send(owner, copy)
 
     def store(self, pack: PublishPack, work: Work, time: int) -> None:

@@ -94,7 +94,7 @@ class Intake:
         if kind == PACK:
             pack = PublishPack.decode(value)
             if pack.client:
-                work.replies(pack.client).packs.append(refused_pack(pack, refusal))
+                work.answer_pack(pack.client, refused_pack(pack, refusal))
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
             work.answer(request.client, request.request, [api.refusal_frame(refusal)])

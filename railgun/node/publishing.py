@@ -40,7 +40,7 @@ class Publishing:
         else:
             reply = self._store(state, pack, time, work)
         if pack.client and (state is None or not state.config.no_ack):  # PUB-02, PUB-03
-            work.replies(pack.client).packs.append(reply)
+            work.answer_pack(pack.client, reply)
 
     def plain(self, pack: PublishPack, given: Input, time: int, work: Work) -> None:
         """A plain record, read as a pack of one: nobody is answered, so a refusal goes to ``rejected``."""

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from railgun.kafka.settings import MAX_MESSAGE_BYTES
+from railgun.model.cluster import LARGEST_BODY
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, Headers
 from railgun.model.names import Names
 from railgun.node.drain import Drain, LogAppend, Rejected, Replies
@@ -31,7 +31,6 @@ _DOUBTFUL_SECONDS: Final = 1.5  # less than a broker needs to come back
 _ABORT_SECONDS: Final = 5.0
 _ABORT_ATTEMPTS: Final = 3
 _ROOM_SECONDS: Final = 0.05
-_FITS: Final = MAX_MESSAGE_BYTES - 128 * 1024  # a body that still fits with its key, headers and framing
 REASON: Final = "Railgun-Reason"
 SOURCE: Final = "Railgun-Source"
 
@@ -253,11 +252,15 @@ class DrainWriter:
         value, key = source.value, source.key
         if (
             len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in source.headers)
-            > _FITS
+            > LARGEST_BODY
         ):
             # What was barely small enough to be sent does not fit again with a reason beside it.
             self._produce_one(
-                self._names.rejected, (value or b"")[: _FITS // 2], None, self._partition, headers=headers
+                self._names.rejected,
+                (value or b"")[: LARGEST_BODY // 2],
+                None,
+                self._partition,
+                headers=headers,
             )
         else:
             headers = [*source.headers, *headers]
@@ -275,7 +278,7 @@ def reply_records(
         while pending:
             part = pending.pop()
             body = part.batch(shard, epoch).encode()
-            if len(body) <= _FITS or len(part) < 2:
+            if len(body) <= LARGEST_BODY or len(part) < 2:
                 yield key, partition, body
             else:
                 pending += reversed(part.halves())

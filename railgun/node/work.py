@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from railgun.model.replies import Answer
+from railgun.api.responses import refusal_frame
+from railgun.model import refusals
+from railgun.model.cluster import LARGEST_BODY
+from railgun.model.replies import Answer, PackReply
 from railgun.model.wire import Forward, Frame
 from railgun.node.attendance import ConsumerKey
 from railgun.node.drain import Drain, Input, Rejected, Replies
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
+
+_FIELD = 10  # what a field or its length costs, at most
+_REFUSAL = 4 * _FIELD
 
 
 class Work:
@@ -36,8 +42,19 @@ class Work:
         return self.logs.setdefault(state.name, Stored())
 
     def answer(self, client: str, request: int, frames: list[Frame]) -> None:
+        """Answer a request; where the frames do not fit into a record, by the refusal that says so."""
         if client:
+            size = sum(map(_size, frames))
+            if size > LARGEST_BODY:
+                frames = [refusal_frame(refusals.answer_too_large(size))]
             self.replies(client).answers.append(Answer(request, frames))
+
+    def answer_pack(self, client: str, reply: PackReply) -> None:
+        """Say what became of a pack; very many refusals are told by their numbers alone."""
+        if sum(len(refusal.description) + _REFUSAL for _, refusal in reply.refusals) > LARGEST_BODY:
+            bare = [(index, refusal._replace(description="")) for index, refusal in reply.refusals]
+            reply = reply._replace(refusals=bare)
+        self.replies(client).packs.append(reply)
 
     def replies(self, client: str) -> Replies:
         return self.drain.replies.setdefault(client, Replies())
@@ -48,3 +65,11 @@ class Work:
 
     def reject(self, given: Input, reason: str) -> None:
         self.drain.rejected.append(Rejected(given, reason))
+
+
+def _size(frame: Frame) -> int:
+    return (
+        len(frame.body)
+        + sum(len(name) + len(value) + 2 * _FIELD for name, value in frame.headers)
+        + 8 * _FIELD
+    )

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
-from railgun.model.cluster import TRANSPORT_LIMIT, ClusterLimits
+from railgun.model.cluster import LARGEST_MESSAGE, TRANSPORT_LIMIT, ClusterLimits
+from railgun.model.config import StreamConfig
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
@@ -145,7 +146,7 @@ def _publish_columns(
             return None
         sizes = [size + extra + len(one) for size, one in zip(sizes, encoded, strict=True)]
         log.headers += [((h.MSG_ID, one),) for one in encoded]
-    largest = config.max_msg_size if config.max_msg_size > 0 else TRANSPORT_LIMIT
+    largest = largest_message(config)
     total = sum(sizes)
     if max(sizes, default=0) > largest or total > room or limits.needs_trim(state, len(sizes), total):
         if ids:
@@ -162,6 +163,11 @@ def _publish_columns(
     log.payloads += payloads
     log.times += repeat(time, len(sizes))
     return Outcome(runs=[(0, len(sizes), first)])
+
+
+def largest_message(config: StreamConfig) -> int:
+    """Bytes of headers and payload that a message of the stream may have, at most (LIM-12, LIM-13)."""
+    return min(config.max_msg_size, LARGEST_MESSAGE) if config.max_msg_size > 0 else TRANSPORT_LIMIT
 
 
 def _publish_one(
@@ -196,7 +202,7 @@ def _publish_one(
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
     size = state.size_of(message.subject, header_bytes, message.payload)
-    largest = config.max_msg_size if config.max_msg_size > 0 else TRANSPORT_LIMIT
+    largest = largest_message(config)
     if header_bytes + len(message.payload) > largest:
         return refusals.MESSAGE_TOO_LARGE  # LIM-12, LIM-13
     wanted = state.is_wanted(message.subject)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from railgun.model import headers as h
+from railgun.model.cluster import LARGE_MESSAGE
 from railgun.model.durations import rfc3339
 from railgun.model.frames import direct_frame, get_frame, status_frame
 from railgun.model.messages import StoredMessage
@@ -97,8 +98,9 @@ def direct_get_by_subject(stream: StreamState, subject: str, request: GetRequest
 
 
 def located(stream: StreamState, entry: Entry, form: str, *, no_headers: bool = False) -> Frame:
-    """A frame that answers with this message: itself where it is at hand, else its place in the log."""
-    sequence, body = entry.sequence, stream.body(entry.sequence)
+    """A frame that answers with this message: itself where it is at hand and not large, else its place in the log."""
+    sequence = entry.sequence
+    body = None if entry.size > LARGE_MESSAGE else stream.body(sequence)
     if body is None:
         offset = stream.index.offset(sequence, stream.log_end)
         return Frame([], b"", Located(form, stream.topic, offset, sequence, stream.incarnation, no_headers))
@@ -158,7 +160,8 @@ class _Allowance:
         """Count a message that is sent; whether another one may follow."""
         self._messages -= 1
         self._bytes -= entry.size - self._overhead
-        self._room -= entry.size + len(entry.subject) * 4 + _FRAME
+        sent = entry.size if entry.size <= LARGE_MESSAGE else 0  # else only its place is
+        self._room -= sent + len(entry.subject) * 4 + _FRAME
         return self._messages > 0 and self._bytes > 0 and self._room > 0
 
 

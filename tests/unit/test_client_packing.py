@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from railgun.client.futures import Wakeups
 from railgun.client.pack_codec import encode_pack
 from railgun.client.packing import Packer
-from railgun.client.packs import MESSAGE_BYTES, PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture
+from railgun.client.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture
 from railgun.client.transport import Delivered
 from railgun.errors import (
     ConnectionClosed,
@@ -23,6 +23,7 @@ from railgun.errors import (
     RequestTimeout,
     StreamFull,
 )
+from railgun.model.cluster import LARGEST_MESSAGE
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, store_refused
 from railgun.model.replies import PackReply
@@ -102,7 +103,7 @@ def test_a_pack_holds_so_many_messages_and_so_many_bytes(packer: Packer, sent: S
     packer.pump(lane)
     assert [len(pack.payloads) for pack in sent.packs] == [PACK_MESSAGES, 2, 1, 1]
     with pytest.raises(MessageTooLarge):
-        packer.add(lane, "s", b"z" * (MESSAGE_BYTES + 1))
+        packer.add(lane, "s", b"z" * (LARGEST_MESSAGE + 1))
 
 
 def test_ids_and_headers_are_columns_as_soon_as_one_message_has_them(packer: Packer, sent: Sent) -> None:
