@@ -11,6 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 from railgun.api.bodies import parse_object
+from railgun.model.config import by_known_names
 from railgun.model.consumer_wire import Pull
 from railgun.model.durations import parse_duration
 from railgun.model.refusals import Refusal
@@ -18,6 +19,7 @@ from railgun.model.refusals import Refusal
 LONGEST_DELAY = (
     100 * 365 * 86_400 * 10**9
 )  # of a nak: further away is a slip, and must fit into 64 bits with the time
+NEXT = b"+NXT"  # how an acknowledgement begins that asks for more (ACK-09)
 _MOST = 2**31 - 1
 _WHOLE = re.compile(rb"[+-]?[0-9]{1,18}")
 _NUMBERS = re.compile(r"[0-9]{1,19}")
@@ -39,15 +41,16 @@ def parse_pull(body: bytes) -> Pull | str:
     fields = parse_object(text)
     if isinstance(fields, Refusal):
         return "invalid JSON"
-    given: dict[str, Any] = {name: fields[name] for name in _PULL_FIELDS if fields.get(name) is not None}
+    named = by_known_names(fields, _PULL_FIELDS)
+    given: dict[str, Any] = {name: named[name] for name in _PULL_FIELDS if name in named}
     for name, value in given.items():
         if type(value) is not _PULL_FIELDS[name]:
             return f"{name} is no {'flag' if _PULL_FIELDS[name] is bool else 'number'}"
         if value < 0 and name != "batch":
             return f"{name} can not be negative"
     expires, heartbeat = given.get("expires", 0), given.get("idle_heartbeat", 0)
-    if expires and heartbeat * 2 > expires:
-        return "heartbeat value too large"  # PUL-10
+    if heartbeat * 2 > expires:
+        return "heartbeat value too large"  # PUL-10: so there is none without an end
     return Pull(
         0,
         min(max(given.get("batch", 1), 1), _MOST),
@@ -68,18 +71,17 @@ class Acknowledgement(NamedTuple):
 
 
 def parse_acknowledgement(body: bytes) -> Acknowledgement:
-    """ACK-05 to ACK-12."""
-    text = body.strip()
-    if text in (b"", b"+ACK", b"+OK"):
+    """ACK-05 to ACK-12: what it is stands at the very beginning."""
+    if body in (b"", b"+ACK", b"+OK"):
         return Acknowledgement("ack")
-    if text == b"+WPI":
+    if body == b"+WPI":
         return Acknowledgement("progress")
-    if text.startswith(b"-NAK"):
-        return Acknowledgement("nak", delay=_delay(text[4:].strip()))
-    if text.startswith(b"+NXT"):
-        return Acknowledgement("next", pull=text[4:])
-    if text.startswith(b"+TERM"):
-        return Acknowledgement("term", reason=text[5:].strip().decode("utf-8", "replace"))
+    if body.startswith(b"-NAK"):
+        return Acknowledgement("nak", delay=_delay(body[4:].strip()))
+    if body.startswith(NEXT):
+        return Acknowledgement("next", pull=body[4:])
+    if body.startswith(b"+TERM"):
+        return Acknowledgement("term", reason=body[5:].strip().decode("utf-8", "replace"))
     return Acknowledgement("unknown")
 
 

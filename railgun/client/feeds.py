@@ -126,7 +126,7 @@ class DirectFeed:
 
 def content(lease: Lease, payload: bytes, headers: h.Headers, time_ns: int) -> tuple[bytes, Extras]:
     """Payload and the rest as they are delivered: without the payload if the consumer wants headers only (CON-26)."""
-    if not lease.headers_only or h.first(headers, MESSAGE_SIZE) is not None:
+    if not lease.headers_only:
         return payload, Extras(headers, time_ns)
     return b"", Extras([*headers, (MESSAGE_SIZE, str(len(payload)).encode("ascii"))], time_ns)
 

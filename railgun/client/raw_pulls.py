@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from railgun.api.deliveries import NEXT
 from railgun.api.names import ApiName, Operation
 from railgun.client.acks import Address
 from railgun.client.connection import Connection
@@ -20,7 +21,7 @@ from railgun.model.wire import HeaderList
 def is_pull(name: ApiName, body: bytes) -> bool:
     """Whether the answer is leases."""
     if name.operation is Operation.ACK:
-        return body.strip().startswith(b"+NXT")  # ACK-09
+        return body.startswith(NEXT)
     return name.operation is Operation.CONSUMER_MSG_NEXT
 
 

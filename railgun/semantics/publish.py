@@ -23,6 +23,19 @@ from railgun.semantics.stream import StreamState
 _ID_HEADER_BYTES = h.block_size([(h.MSG_ID, b"")])
 _NO_HEADERS: Headers = ()
 _LONGEST_NUMBER = 20  # digits of 64 bits
+_EMPTY_IS_ABSENT = frozenset(  # PUB-07
+    {
+        h.EXPECTED_STREAM,
+        h.EXPECTED_LAST_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+        h.EXPECTED_LAST_MSG_ID,
+        h.ROLLUP,
+        h.TTL,
+        h.STREAM_SOURCE,
+        h.INCREMENT,
+    }
+)
 
 
 class Message(NamedTuple):
@@ -130,8 +143,8 @@ def _publish_columns(
         or config.discard == "new"
     ):
         return None
-    if ids and (not state.window.window or not state.window.all_new(ids)):
-        return None
+    if ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids)):
+        return None  # an id may begin with a space, which is not part of it (PUB-16)
     overheads: dict[str, int] = {}
     for subject in set(subjects):
         overhead = state.overhead(subject)
@@ -177,13 +190,13 @@ def _publish_one(
     config = state.config
     if config.sealed:
         return refusals.SEALED  # PUB-17
-    given = dict(reversed(message.headers)) if message.headers else {}
+    given = _instructions(message.headers) if message.headers else {}
     refused = _check_headers(state, given)
     if refused is not None:
         return refused
     lifetime = ttl.lifetime(config, given.get(h.TTL))  # TTL-01 to TTL-03
-    if isinstance(lifetime, Refusal):
-        return lifetime
+    if lifetime == refusals.TTL_DISABLED:
+        return refusals.TTL_DISABLED
     message_id = given.get(h.MSG_ID, b"").decode("utf-8", "backslashreplace")  # never two ids as one
     if message_id and state.window.window:
         original = state.window.original(message_id)
@@ -192,9 +205,13 @@ def _publish_one(
     refused = _check_expectations(state, message.subject, given)
     if refused is not None:
         return refused
+    if h.STREAM_SOURCE in given:
+        return refusals.SOURCE_HEADER  # PUB-18
     rollup = _rollup(state, given.get(h.ROLLUP))
     if isinstance(rollup, Refusal):
         return rollup
+    if isinstance(lifetime, Refusal):
+        return lifetime
     headers = message.headers
     if lifetime.rewritten is not None:
         headers = [(n, lifetime.rewritten if n == h.TTL else v) for n, v in headers]  # TTL-09
@@ -223,15 +240,19 @@ def _publish_one(
     if not wanted:
         return sequence
     log.add(sequence, message.subject, headers, message.payload, time)
-    if rollup:
-        _roll_up(state, message.subject, sequence, rollup)
     limits.enforce(state, message.subject, previous)
+    if rollup:  # PUB-21 after LIM-03: the message first counts like any other
+        _roll_up(state, message.subject, sequence, rollup)
     return sequence
 
 
+def _instructions(headers: Headers) -> dict[str, bytes]:
+    """What the headers say, the first of each name: without leading spaces, and an empty value says nothing (PUB-07, PUB-16)."""
+    said = {name: value.lstrip(b" ") for name, value in reversed(headers)}
+    return {name: value for name, value in said.items() if value or name not in _EMPTY_IS_ABSENT}
+
+
 def _check_headers(state: StreamState, given: dict[str, bytes]) -> Refusal | None:
-    if h.STREAM_SOURCE in given:
-        return refusals.SOURCE_HEADER  # PUB-18
     if h.INCREMENT in given:
         return refusals.COUNTERS_DISABLED  # CTR-10: no stream has the option yet
     if h.BATCH_ID in given:
@@ -243,28 +264,21 @@ def _check_headers(state: StreamState, given: dict[str, bytes]) -> Refusal | Non
 
 
 def _check_expectations(state: StreamState, subject: str, given: dict[str, bytes]) -> Refusal | None:
-    """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one."""
-    last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
-    if last_sequence is not None:
-        wanted = _number(last_sequence)
-        if wanted is None:
-            return refusals.BAD_REQUEST
-        if wanted != state.last_seq:
-            return refusals.wrong_last_sequence(state.last_seq)
+    """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one; what is not a number is wrong (PUB-16)."""
     on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
-    pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT) or None
+    pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
     if on_subject is not None:
-        wanted = _number(on_subject)
-        if wanted is None:
-            return refusals.BAD_REQUEST
         if pattern is None:
             found = state.last_of(subject)
         else:
             found = state.last_matching(Filter([pattern.decode("utf-8", "replace")]))
-        if wanted != found:
+        if _number(on_subject) != found:
             return refusals.wrong_last_sequence(found)
     elif pattern is not None:
         return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
+    last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
+    if last_sequence is not None and _number(last_sequence) != state.last_seq:
+        return refusals.wrong_last_sequence(state.last_seq)
     last_id = given.get(h.EXPECTED_LAST_MSG_ID)
     if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
         return refusals.wrong_last_msg_id(state.last_msg_id)
@@ -292,7 +306,7 @@ def _roll_up(state: StreamState, subject: str, sequence: int, rollup: str) -> No
         state.purge_below(sequence)
         return
     earlier = state.count_of(subject) - 1
-    if earlier:
+    if earlier > 0:
         doomed = islice(state.iterate(sequence - 1, subjects=Filter([subject]), reverse=True), earlier)
         for entry in list(doomed):
             state.remove(entry.sequence)

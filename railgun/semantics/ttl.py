@@ -34,21 +34,29 @@ def lifetime(config: StreamConfig, header: bytes | None) -> Lifetime | Refusal:
     """What the ``Nats-TTL`` header asks for."""
     if header is None:
         return _FOREVER
+    nanos = _parse(header)
+    if nanos is None:
+        return refusals.INVALID_TTL  # TTL-03
     if not config.allow_msg_ttl:
         return refusals.TTL_DISABLED  # TTL-02
-    text = header.decode("utf-8", "replace")
-    if text == "never":
+    if nanos == NEVER:
         return Lifetime(NEVER)  # TTL-05
-    try:
-        nanos = int(header) * NANOS if header.isdigit() else parse_duration(text)
-    except (ValueError, OverflowError):
-        return refusals.INVALID_TTL
-    if not NANOS <= nanos <= _LONGEST:
-        return refusals.INVALID_TTL  # TTL-03
     marker = marker_lifetime(config)
     if marker > nanos and config.max_msgs_per_subject != 1:
         return Lifetime(marker, str(marker // NANOS).encode("ascii"))  # TTL-09
     return Lifetime(nanos)
+
+
+def _parse(header: bytes) -> int | None:
+    """Nanoseconds, or NEVER; None for what is no life time."""
+    text = header.decode("utf-8", "replace")
+    if text == "never":
+        return NEVER
+    try:
+        nanos = int(header) * NANOS if header.isdigit() else parse_duration(text)
+    except (ValueError, OverflowError):
+        return None
+    return nanos if NANOS <= nanos <= _LONGEST else None
 
 
 def marker_lifetime(config: StreamConfig) -> int:

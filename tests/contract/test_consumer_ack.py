@@ -399,6 +399,17 @@ def test_a_late_ack_still_counts(rg: Railgun, make: Make, clock: Clock) -> None:
     assert take(rg, stream.name, batch=3) == []
 
 
+@pytest.mark.rule("ACK-12")
+@pytest.mark.parametrize(
+    "body", [b" +ACK", b"+ACK ", b" ", b"\n+TERM", b" -NAK", b"+ack", b"+WPI ", b" +NXT"]
+)
+def test_an_answer_with_spaces_around_it_is_unknown(rg: Railgun, stream: Stream, body: bytes) -> None:
+    (message,) = take(rg, stream.name)
+    settle(rg, message, body)
+    assert unresolved(rg, stream) == 1
+    assert sequences(take(rg, stream.name)) == [2]
+
+
 @pytest.mark.rule("ACK-16")
 def test_nak_of_what_is_resolved_or_was_never_delivered(rg: Railgun, stream: Stream) -> None:
     acked, other = take(rg, stream.name, batch=2)

@@ -575,6 +575,33 @@ def test_a_pull_consumer_may_have_any_ack_policy(rg: Railgun, make: Make, clock:
 
 
 @pytest.mark.rule("CON-26")
+def test_headers_only_beside_a_size_of_the_publisher(rg: Railgun, make: Make) -> None:
+    stream = make()
+    for _ in range(2):
+        rg.publish(f"{stream.name}.a", b"x" * 50, headers={"Nats-Msg-Size": "7", "Colour": "red"})
+    expected = [("Nats-Msg-Size", b"7"), ("Colour", b"red"), ("Nats-Msg-Size", b"50")]
+    add(rg, stream.name, headers_only=True)
+    for reply in take(rg, stream.name, batch=2):
+        assert (reply.body, list(reply.headers)) == (b"", expected)
+    found = stream.create_consumer("FACADE", headers_only=True).fetch(2, wait=5.0)
+    assert [(one.payload, list(one.headers)) for one in found] == [(b"", expected)] * 2
+
+
+@pytest.mark.rule("CON-26", "PUL-06")
+def test_a_limit_of_bytes_counts_no_payload_that_is_not_delivered(rg: Railgun, make: Make) -> None:
+    stream = make()
+    for _ in range(3):
+        rg.publish(f"{stream.name}.a", b"x" * 5_000)
+    add(rg, stream.name, headers_only=True)
+    found = pull(rg, stream.name, body={"batch": 3, "max_bytes": 1_000, "no_wait": True})
+    assert sequences(found) == [1, 2, 3]
+    again = add(rg, stream.name, "AGAIN", headers_only=True)
+    assert again["num_pending"] == 3
+    first = pull(rg, stream.name, "AGAIN", body={"batch": 3, "max_bytes": 10, "no_wait": True})
+    assert statuses(first) == [(409, "Message Size Exceeds MaxBytes")]
+
+
+@pytest.mark.rule("CON-26")
 def test_headers_only(rg: Railgun, make: Make) -> None:
     stream = make()
     rg.publish(f"{stream.name}.a", b"x" * 1234, headers={"Colour": "red"})

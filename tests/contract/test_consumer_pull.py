@@ -206,6 +206,14 @@ def test_a_backlog_goes_out_in_runs(rg: Railgun, stream: Stream) -> None:
     assert sequences(pull(rg, stream.name, body=b"9")) == list(range(22, 31))
 
 
+@pytest.mark.rule("PUL-10")
+@pytest.mark.parametrize("more", [{}, {"no_wait": True}, {"expires": 0}, {"batch": 5}])
+def test_a_heartbeat_without_an_end_is_too_large(rg: Railgun, stream: Stream, more: dict[str, Any]) -> None:
+    add(rg, stream.name)
+    too_large = [(400, "Bad Request - heartbeat value too large")]
+    assert statuses(pull(rg, stream.name, body={"idle_heartbeat": 1, **more})) == too_large
+
+
 @pytest.mark.rule("PUL-08")
 def test_max_waiting(rg: Railgun, stream: Stream, clock: Clock) -> None:
     add(rg, stream.name, "FEW", max_waiting=2)

@@ -271,6 +271,29 @@ def test_flow_control_halts_until_it_is_answered(rg: Railgun, make: Make, inbox:
         assert asked
 
 
+@pytest.mark.rule("PSH-07", "PSH-06")
+def test_heartbeats_of_a_stalled_consumer_repeat_the_address(
+    rg: Railgun, make: Make, clock: Clock, inbox: str
+) -> None:
+    stream = make()
+    put(rg, stream, 10, b"x" * 500_000)
+    fields: dict[str, Any] = {"flow_control": True, "idle_heartbeat": 60 * SECOND, "ack_policy": "none"}
+    add(rg, stream.name, deliver_subject=inbox, **fields)
+    with rg.listen(inbox, statuses=True) as listener:
+        seen = []
+        while (message := listener.next(wait=2.0)) is not None:
+            seen.append(message)
+        (request,) = [one for one in seen if one.status is not None]
+        assert len(seen) < 10  # it stands still
+        clock.advance(61)
+        beat = listener.next(wait=SOON)
+        assert beat is not None
+        assert (beat.status, beat.description) == (100, "Idle Heartbeat")
+        assert beat.header("Nats-Consumer-Stalled") == request.reply
+        rg.request(request.reply, b"")
+        assert listener.next(wait=SOON) is not None
+
+
 @pytest.mark.rule("PSH-07")
 def test_a_listener_answers_flow_control_by_itself(rg: Railgun, make: Make, inbox: str) -> None:
     stream = make()

@@ -292,6 +292,7 @@ CHECKS: list[
     ("expected stream", {h.EXPECTED_STREAM: "OTHER"}, 10060),
     ("ttl", {h.TTL: "5"}, 10166),
     ("duplicate", {h.MSG_ID: "known"}, 0),
+    ("last of the subject", {h.EXPECTED_LAST_SUBJECT_SEQUENCE: "9"}, 10071),
     ("last sequence", {h.EXPECTED_LAST_SEQUENCE: "9"}, 10071),
     ("last id", {h.EXPECTED_LAST_MSG_ID: "other"}, 10070),
     ("rollup", {h.ROLLUP: "sub"}, 10111),
@@ -313,6 +314,96 @@ def test_the_checks_run_in_their_order(rg: Railgun, make: Make) -> None:
             assert answer == {"stream": stream.name, "seq": 1, "duplicate": True}
         else:
             assert answer["error"]["err_code"] == expected, name
+
+
+@pytest.mark.rule("PUB-16", "LIM-08")
+def test_the_first_wrong_expectation_is_named_and_the_subject_before_the_stream(
+    rg: Railgun, make: Make
+) -> None:
+    stream = make(max_msgs=2, discard="new", max_msgs_per_subject=1, discard_new_per_subject=True)
+    a, b = f"{stream.name}.a", f"{stream.name}.b"
+    rg.publish(a)
+    rg.publish(b)
+    wrong = {
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE: "9",
+        h.EXPECTED_LAST_SEQUENCE: "9",
+        h.EXPECTED_LAST_MSG_ID: "x",
+    }
+    assert refused(rg, a, b"x", headers=wrong) == (10071, 400, "wrong last sequence: 1")
+    del wrong[h.EXPECTED_LAST_SUBJECT_SEQUENCE]
+    assert refused(rg, a, b"x", headers=wrong) == (10071, 400, "wrong last sequence: 2")
+    full = (10077, 503, "maximum messages per subject exceeded")
+    assert refused(rg, a, b"x") == full
+    assert refused(rg, f"{stream.name}.c", b"x") == (10077, 503, "maximum messages exceeded")
+
+
+@pytest.mark.rule("PUB-07", "TTL-03")
+@pytest.mark.parametrize(
+    "name",
+    [
+        h.EXPECTED_STREAM,
+        h.EXPECTED_LAST_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+        h.EXPECTED_LAST_MSG_ID,
+        h.ROLLUP,
+        h.TTL,
+        h.STREAM_SOURCE,
+    ],
+)
+def test_an_empty_instruction_is_none(rg: Railgun, make: Make, name: str) -> None:
+    stream = make()
+    rg.publish(f"{stream.name}.a", msg_id="one")
+    for empty in ("", "  "):
+        assert "error" not in ask(rg, f"{stream.name}.a", b"x", headers={name: empty})
+    assert stream.info().state.messages == 3
+    assert dict(stream.get(2).headers)[name] == b""
+
+
+@pytest.mark.rule("PUB-16", "PUB-08", "PUB-10")
+@pytest.mark.parametrize("value", ["x", "-1", "1.0", "0x1", "1 "])
+@pytest.mark.parametrize("name", [h.EXPECTED_LAST_SEQUENCE, h.EXPECTED_LAST_SUBJECT_SEQUENCE])
+def test_an_expected_sequence_that_is_no_number_is_wrong(
+    rg: Railgun, make: Make, name: str, value: str
+) -> None:
+    stream = make()
+    rg.publish(f"{stream.name}.a")
+    told = refused(rg, f"{stream.name}.a", b"x", headers={name: value})
+    assert told == (10071, 400, "wrong last sequence: 1")
+
+
+@pytest.mark.rule("PUB-16", "DUP-01")
+def test_leading_spaces_are_no_part_of_a_value(rg: Railgun, make: Make) -> None:
+    stream = make(allow_rollup_hdrs=True)
+    subject = f"{stream.name}.a"
+    rg.publish(subject, msg_id="one")
+    assert ask(rg, subject, b"x", headers={h.MSG_ID: "  one"})["duplicate"]
+    assert rg.publish(subject, msg_id=" one").duplicate
+    expected = {
+        h.EXPECTED_STREAM: f" {stream.name}",
+        h.EXPECTED_LAST_SEQUENCE: " 1",
+        h.EXPECTED_LAST_MSG_ID: " one",
+    }
+    assert ask(rg, subject, b"x", headers=expected)["seq"] == 2
+    assert ask(rg, subject, b"x", headers={h.ROLLUP: " sub"})["seq"] == 3
+    assert stream.info().state.messages == 1
+    assert rg.publish(subject, msg_id="  new").sequence == 4
+    assert rg.publish(subject, msg_id="new").duplicate
+
+
+@pytest.mark.rule("PUB-18", "PUB-16", "TTL-03")
+def test_what_is_told_of_a_source_and_of_a_ttl_without_sense(rg: Railgun, make: Make) -> None:
+    stream = make()
+    subject = f"{stream.name}.a"
+    worst = {h.TTL: "soon", h.ROLLUP: "sub", h.STREAM_SOURCE: "S 1", h.EXPECTED_LAST_SEQUENCE: "9"}
+    for name, number in (
+        (h.EXPECTED_LAST_SEQUENCE, 10071),
+        (h.STREAM_SOURCE, 10227),
+        (h.ROLLUP, 10111),
+        (h.TTL, 10165),
+    ):
+        assert refused(rg, subject, b"x", headers=worst)[0] == number
+        del worst[name]
 
 
 @pytest.mark.rule("PUB-16", "PUB-17")
@@ -348,6 +439,32 @@ def test_a_rollup_of_a_subject_removes_what_was_there_before(rg: Railgun, make: 
     info = stream.info(subjects=">", deleted=True).state
     assert (info.subjects, info.deleted, info.first_seq) == ({a: 1, b: 2}, [3], 2)
     assert stream.get_last(a).payload == b"sum"
+
+
+@pytest.mark.rule("PUB-21", "LIM-03")
+@pytest.mark.parametrize("limit", ["max_msgs", "max_bytes"])
+def test_a_rollup_in_a_full_stream_first_counts_like_any_other_message(
+    rg: Railgun, make: Make, limit: str
+) -> None:
+    stream = make(allow_rollup_hdrs=True)
+    a, b = f"{stream.name}.a", f"{stream.name}.b"
+    for subject in (b, a, b):
+        rg.publish(subject, b"x" * 100)
+    state = stream.info().state
+    rg.update_stream(stream.name, **{limit: state.messages if limit == "max_msgs" else state.bytes})
+    rg.publish(a, b"x" * 60, headers={h.ROLLUP: "sub"})
+    info = stream.info(deleted=True).state
+    assert (info.messages, info.first_seq, info.deleted) == (2, 3, [])
+    assert stream.get_last(a).sequence == 4
+
+
+@pytest.mark.rule("PUB-21", "LIM-04")
+def test_a_rollup_that_is_larger_than_its_stream_leaves_nothing(rg: Railgun, make: Make) -> None:
+    stream = make(allow_rollup_hdrs=True, max_bytes=300)
+    rg.publish(f"{stream.name}.a", b"x")
+    for number, value in ((2, "sub"), (3, "all")):
+        assert rg.publish(f"{stream.name}.a", b"x" * 500, headers={h.ROLLUP: value}).sequence == number
+        assert stream.info().state.messages == 0
 
 
 @pytest.mark.rule("PUB-21")

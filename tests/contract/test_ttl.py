@@ -54,14 +54,14 @@ def test_a_message_lives_as_long_as_its_header_says(rg: Railgun, make: Make, clo
 @pytest.mark.rule("TTL-02")
 def test_the_header_needs_the_option(rg: Railgun, make: Make) -> None:
     stream = make(allow_msg_ttl=False)
-    for text in ("60", "never", "nonsense"):
+    for text in ("60", "never", "1h"):
         told = refused(rg, f"{stream.name}.a", b"x", headers={h.TTL: text})
         assert told == (10166, 400, "per-message TTL is disabled")
     assert stream.info().state.messages == 0
 
 
 @pytest.mark.rule("TTL-03")
-@pytest.mark.parametrize("text", ["0", "999ms", "soon", "", "-5", "-1h", "1.5", "5 s", "9" * 30])
+@pytest.mark.parametrize("text", ["0", "999ms", "soon", "-5", "-1h", "1.5", "5 s", "9" * 30])
 def test_a_header_below_a_second_or_without_sense_is_refused(rg: Railgun, make: Make, text: str) -> None:
     stream = make()
     assert refused(rg, f"{stream.name}.a", b"x", headers={h.TTL: text}) == INVALID

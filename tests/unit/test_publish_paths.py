@@ -153,6 +153,8 @@ def test_columns_packs_and_single_messages_give_the_same_outcome(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(publish, "_publish_columns", lambda *_: None)
             assert by_index(decide(slow, pack, time, platform, room, logs[1])) == outcome
+        if not pack.payloads:
+            decide(single, pack, time, platform, room, logs[2])  # time goes on for it as well
         for index in range(len(pack.payloads)):
             one = Pack(*(column[index : index + 1] for column in pack[:4]))
             assert by_index(decide(single, one, time, platform, room, logs[2])) == {0: outcome[index]}

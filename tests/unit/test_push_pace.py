@@ -49,6 +49,10 @@ def test_flow_control_halts_until_it_is_answered() -> None:
     assert push.answered(pace, 2) == pace, "an answer to something else"
     _, status = push.heartbeat(pace, FLOW, (6, 6), "reply", 9)
     assert (STALLED, b"reply") in status.headers
+    still = pace._replace(out=FIRST_WINDOW - 1)  # the next message may be larger than what is left
+    assert (STALLED, b"reply") in push.heartbeat(still, FLOW, (6, 6), "reply", 9)[1].headers
+    idle = pace._replace(asked=0, asked_bytes=0)
+    assert not any(name == STALLED for name, _ in push.heartbeat(idle, FLOW, (6, 6), "reply", 9)[1].headers)
     pace = push.answered(pace, 1)
     assert (pace.halted, pace.asked, pace.out, pace.window) == (False, 0, FIRST_WINDOW, 2 * FIRST_WINDOW)
     assert push.unanswerable(pace).out == 0

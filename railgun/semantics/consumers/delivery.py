@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from railgun.semantics.blocks import Block, Entry
@@ -56,7 +56,7 @@ def _take_again(consumer: ConsumerState, basket: Basket, now: int) -> None:
         run = consumer.redelivery.next(basket.room)
         if run is None:
             return
-        count = basket.fit(consumer.stream.sizes(run.sequence, run.end))
+        count = basket.fit(_sizes(consumer, run.sequence, run.end))
         if count:
             consumer.deliver_again(run.part(run.sequence, run.sequence + count), basket, now)
 
@@ -71,7 +71,7 @@ def _take_owed(consumer: ConsumerState, basket: Basket, now: int) -> None:
             basket.stopped = "wall"
             return
         start, count = owed
-        count = basket.fit(consumer.stream.sizes(start, start + count))
+        count = basket.fit(_sizes(consumer, start, start + count))
         if count:
             consumer.pending.remove(start, start + count)
             consumer.deliver([(start, count)], basket, now)
@@ -111,7 +111,11 @@ def _deliver_runs(
 ) -> None:
     """Deliver what of the runs of a block may be delivered, and move up to the rest."""
     allowed = cut(runs, min(basket.room, consumer.slots))
-    delivered = cut(allowed, basket.fit(sizes_of(block, allowed)))
+    sizes = sizes_of(block, allowed)
+    if consumer.config.headers_only:
+        subjects = (block.subject(at) for index, count in allowed for at in range(index, index + count))
+        sizes = _bare_sizes(consumer, sizes, subjects)
+    delivered = cut(allowed, basket.fit(sizes))
     if delivered:
         basket.blocks.append(block)
         consumer.deliver([(block.base + index, count) for index, count in delivered], basket, now)
@@ -137,6 +141,27 @@ def _deliver_in_turn(
                 index += 1
             else:
                 basket.stopped = "wall"  # no more may be parked
+
+
+def _sizes(consumer: ConsumerState, start: int, end: int) -> Sequence[int]:
+    """What the messages of [start, end), which all exist, count when they are delivered."""
+    sizes = consumer.stream.sizes(start, end)
+    if not consumer.config.headers_only:
+        return sizes
+    found = (consumer.stream.entry(sequence) for sequence in range(start, end))
+    return _bare_sizes(consumer, sizes, (entry.subject for entry in found if entry is not None))
+
+
+def _bare_sizes(consumer: ConsumerState, sizes: Sequence[int], subjects: Iterable[str]) -> list[int]:
+    """The same without payloads, which are not delivered (CON-26): subjects, and the header that tells their size.
+
+    The index does not know how much of a message its own headers are: they do not count here.
+    """
+    fixed = consumer.stream.record_overhead + len("Nats-Msg-Size: \r\n\r\n")
+    return [
+        fixed + len(subject.encode("utf-8")) + len(str(size))
+        for size, subject in zip(sizes, subjects, strict=True)
+    ]
 
 
 def _admits(consumer: ConsumerState, subject: str) -> bool:

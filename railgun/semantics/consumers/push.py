@@ -108,9 +108,12 @@ def unanswerable(pace: Pace) -> Pace:
 def heartbeat(
     pace: Pace, config: ConsumerConfig, delivered: tuple[int, int], reply: str, now: int
 ) -> tuple[Pace, Status]:
-    """PSH-06: nothing was sent for the interval. A consumer that is halted says what it waits for."""
+    """PSH-06: nothing was sent for the interval. A consumer that waits for an answer repeats the request (PSH-07).
+
+    It may stand still although less than its window is out, because the next message is larger than what is left of it.
+    """
     status = idle_heartbeat(*delivered)
-    if pace.asked and pace.halted:
+    if pace.asked:
         status = status._replace(headers=[*status.headers, (STALLED, reply.encode("utf-8"))])
     return pace._replace(beats=_next_beat(config, now)), status
 
