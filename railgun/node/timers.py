@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-import heapq
-
 from railgun.node.attendance import key_of
 from railgun.node.ownership import OwnedStreams
 from railgun.node.work import Work
 from railgun.semantics import ttl
+from railgun.semantics.consumers.deadlines import Deadlines
 from railgun.semantics.stream import StreamState
-
-_NEVER = 1 << 62
 
 
 class Timers:
-    """A heap of deadlines, one that counts for each stream. One that is too early only looks again."""
+    """Deadlines, one for each stream. One that is too early only looks again."""
 
     def __init__(self, streams: OwnedStreams) -> None:
         self._streams = streams
-        self._deadlines: list[tuple[int, str]] = []
-        self._scheduled: dict[str, int] = {}
+        self._deadlines = Deadlines[str]()
 
     def load(self) -> None:
-        self._deadlines, self._scheduled = [], {}
+        self._deadlines = Deadlines()
         for state in self._streams:
             self.watch(state)
 
     @property
     def next(self) -> int | None:
         """The shard's time of the next deadline."""
-        return self._deadlines[0][0] if self._deadlines else None
+        return self._deadlines.earliest
 
     def watch(self, state: StreamState) -> None:
         """Look at the stream when its next message expires, or the next acknowledgement is overdue."""
         for due in (state.expiry.next(), state.consumers.next_deadline()):
-            if due is not None and due < self._scheduled.get(state.name, _NEVER):
-                self._scheduled[state.name] = due
-                heapq.heappush(self._deadlines, (due, state.name))
+            self._deadlines.watch(state.name, due)
 
     def run(self, work: Work, moment: int) -> None:
         """Do what is due by ``moment``."""
-        for name in sorted(self._due(moment)):
+        for name in sorted(self._deadlines.take(moment)):
             state = self._streams.get(name)
             if state is None:
                 continue
             _expire_messages(state, work, moment)
             _expire_waits(state, work, moment)
             self.watch(state)
-
-    def _due(self, moment: int) -> set[str]:
-        due = set()
-        while self._deadlines and self._deadlines[0][0] <= moment:
-            when, name = heapq.heappop(self._deadlines)
-            if self._scheduled.get(name) == when:
-                del self._scheduled[name]
-                due.add(name)
-        return due
 
 
 def _expire_messages(state: StreamState, work: Work, moment: int) -> None:

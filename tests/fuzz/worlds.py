@@ -18,8 +18,8 @@ from railgun.node import leases
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, LogAppend
-from railgun.semantics import id_digest, index, memory, stream
-from railgun.semantics.consumers import ahead, collection, pending
+from railgun.semantics import expiry, id_digest, index, memory, stream
+from railgun.semantics.consumers import ahead, collection, deadlines, pending
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.stream import StreamState
 from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
@@ -33,6 +33,9 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (memory, "SUBJECTS", 2),
     (memory, "LEFT_TO_EACH", 0),
     (id_digest, "LARGEST", 4),
+    (expiry, "_SHIFT", 1),
+    (expiry, "_SLACK", 1),
+    (deadlines, "_SLACK", 1),
     (pending, "_SHIFT", 2),
     (ahead, "REMEMBERED", 2),
     (collection, "REMEMBERED_SUBJECTS", 2),

@@ -525,6 +525,8 @@ class Both:
         consumer.next = real.ahead.next  # the position stays, and that is behind what was passed over
         self.state.consumers.update(real, stored, self.now)
         consumer.config = stored
+        if Filter(stored.filters) != before and not consumer.delivered[0]:  # CON-14
+            consumer.next, consumer.pending = consumer.start, {}
         for sequence in list(consumer.ready):
             if consumer.pending[sequence].count >= consumer.limit("max_deliver"):
                 consumer.spend(sequence)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from railgun.model.consumer_wire import AckRun, Pull
+from railgun.semantics.consumers.deadlines import Deadlines
 from railgun.state import keys
 from tests.support.shards import MILLI, Shards
 
@@ -92,3 +93,36 @@ def test_blocks_that_an_older_version_left_behind_go() -> None:
     shards.settle()
     assert len(entries(shards)) < 15
     assert shards.snapshot()["KV"]["counts"][0] == before["KV"]["counts"][0]
+
+
+@pytest.mark.rule("TTL-01", "LIM-07")
+@pytest.mark.parametrize("in_each", [1, 100])
+def test_endings_of_messages_that_are_gone_are_not_kept(in_each: int) -> None:
+    shards = shard(max_msgs_per_subject=1, allow_msg_ttl=True)
+    state = shards.cores[0]._streams.get("KV")
+    assert state is not None
+    endings = set()
+    for _ in range(40_000 // in_each // 10):
+        shards.publish("KV", ["KV.a"] * in_each, headers=[[("Nats-TTL", b"1h")]] * in_each)
+        shards.step(0)
+        shards.now += MILLI
+        endings.add(state.expiry.next())
+    assert len(state.expiry) < 600
+    assert len(endings) == 40_000 // in_each // 10, "the ending is that of the newest"
+    shards.now += 3_600 * SECOND
+    shards.settle()
+    assert state.messages == 0
+
+
+def test_deadlines_that_no_longer_count_are_not_kept() -> None:
+    """A far one is set anew each time that a near one was over."""
+    deadlines = Deadlines[str]()
+    for now in range(10_000):
+        deadlines.watch("far", 1_000_000)
+        deadlines.watch("far", now + 1)
+        assert deadlines.take(now + 1) == ["far"]
+    assert len(deadlines) < 200
+    deadlines.watch("far", 1_000_000)
+    deadlines.watch("near", 500)
+    deadlines.forget("near")
+    assert deadlines.next({"far": 1_000_000}.get) == deadlines.earliest == 1_000_000

@@ -115,6 +115,7 @@ class Consumers:
         for known in (self._by_number, self._touched, self._holding):
             known.pop(number, None)
         del self._by_name[consumer.name]
+        self._deadlines.forget(number)
         overlay.delete(keys.of(keys.CONSUMER, incarnation, number))
         for key, _ in list(overlay.scan(keys.all_pending(incarnation, number))):
             overlay.delete(key)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 _NEVER = 1 << 62
+_SLACK = 64  # entries that no longer count, before the heap is built anew
 
 
 class Deadlines(Generic[K]):
@@ -25,6 +26,24 @@ class Deadlines(Generic[K]):
         if due is not None and due < self._set.get(key, _NEVER):
             self._set[key] = due
             heapq.heappush(self._heap, (due, key))
+            if len(self._heap) > 2 * len(self._set) + _SLACK:
+                self._heap = [(when, one) for one, when in self._set.items()]
+                heapq.heapify(self._heap)
+
+    def __len__(self) -> int:
+        """How much is kept, including what no longer counts."""
+        return len(self._heap)
+
+    def forget(self, key: K) -> None:
+        """The key is gone."""
+        self._set.pop(key, None)
+
+    @property
+    def earliest(self) -> int | None:
+        """The earliest deadline, which may turn out too early."""
+        while self._heap and self._set.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
     def take(self, now: int) -> list[K]:
         """The keys that are due; each must be watched again for what it still waits for."""
@@ -38,15 +57,12 @@ class Deadlines(Generic[K]):
 
     def next(self, actual: Callable[[K], int | None]) -> int | None:
         """The earliest deadline; ``actual`` says when a key is really due, so that no look comes too early."""
-        while self._heap:
-            due, key = self._heap[0]
-            if self._set.get(key) == due:
-                really = actual(key)
-                if really is not None and really <= due:
-                    return due
-                del self._set[key]
-                heapq.heappop(self._heap)
-                self.watch(key, really)
-            else:
-                heapq.heappop(self._heap)
+        while (due := self.earliest) is not None:
+            key = self._heap[0][1]
+            really = actual(key)
+            if really is not None and really <= due:
+                return due
+            del self._set[key]
+            heapq.heappop(self._heap)
+            self.watch(key, really)
         return None
