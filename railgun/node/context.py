@@ -15,6 +15,7 @@ from railgun.model.names import Names
 from railgun.node.clock import SteadyClock
 from railgun.node.dead_letters import ReadLog
 from railgun.node.membership import Membership
+from railgun.node.outbox import Outbox
 from railgun.node.upkeep import Upkeep
 
 
@@ -34,6 +35,7 @@ class ShardContext:
     admin: AdminClient
     topics: Topics
     upkeep: Upkeep
+    outbox: Outbox
     clock: SteadyClock
     read_log: ReadLog
     is_current: Callable[

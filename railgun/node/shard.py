@@ -249,7 +249,7 @@ class KafkaShard:
         """Tell every client that there is an owner, and which."""
         body = {"epoch": self._standing.epoch, "node": self._context.node, "time": time.time_ns()}
         key = f"epoch/{self.partition}".encode()
-        self._context.upkeep.send(self._context.names.registry, key, json.dumps(body).encode(), 0)
+        self._context.outbox.send(self._context.names.registry, key, json.dumps(body).encode(), 0)
 
     # ------------------------------------------------------------ one drain (called by Recovery)
 
@@ -271,7 +271,7 @@ class KafkaShard:
         """Make durable. On a TransactionFailed nothing has happened, as far as we know; on anything else nothing has."""
         drain = prepared.drain
         trusted = time.monotonic() - self._proved < _TRUSTED_SECONDS
-        if drain.only_answers and (trusted or not drain.replies):
+        if drain.only_answers and ((trusted and self._context.outbox.has_room) or not drain.replies):
             return Committed(drain, {}, None, prepared.answers)
         try:
             committed = self._transact(prepared)
@@ -289,14 +289,14 @@ class KafkaShard:
         """What follows a commit. There is no way back from here: on any error the state must be restored."""
         context, drain = self._context, committed.drain
         for client, place, body in committed.unsent:
-            context.upkeep.send(context.names.replies, client, body, place)
+            context.outbox.send(context.names.replies, client, body, place)
         self._standing.core.committed(drain, committed.first_offsets, committed.changelog)
         self.progress = (drain.commands, drain.forwards)
         if drain.trims:
             context.upkeep.trim(drain.trims)
         for advisory in drain.advisories:
             subject = advisory.subject.encode()
-            context.upkeep.send(context.names.advisories, subject, advisory.body, self.partition)
+            context.outbox.offer(context.names.advisories, subject, advisory.body, self.partition)
 
     def _transact(self, prepared: Prepared) -> Committed:
         drain = prepared.drain

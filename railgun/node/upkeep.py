@@ -1,7 +1,6 @@
-"""What a worker does beside its drains: trims logs, sends advisories and answers, looks after quarantined topics.
+"""What a worker does beside its drains: trims logs, looks after quarantined topics and after the outbox.
 
-One thread for all shards. Nothing here may hold a drain up, and nothing is lost that matters: a trim that fails comes
-again with the next, an advisory that finds no room is dropped (ADV-13), an answer without a transaction is asked again.
+One thread for all shards. Nothing here may hold a drain up: a trim that fails comes again with the next.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from railgun.kafka.answers import answer_of
 from railgun.kafka.topics import Topics
 from railgun.node.drain import Trim
+from railgun.node.outbox import Outbox
 
 log = logging.getLogger("railgun.node")
 
@@ -37,10 +37,10 @@ class Upkeep:
         self,
         admin: AdminClient,
         topics: Topics,
-        producer: Producer,
+        outbox: Outbox,
         on_crash: Callable[[BaseException], None],
     ) -> None:
-        self._admin, self._topics, self._producer = admin, topics, producer
+        self._admin, self._topics, self._outbox = admin, topics, outbox
         self._on_crash = on_crash
         self._lock = threading.Lock()
         self._trims: dict[str, int] = {}
@@ -58,13 +58,6 @@ class Upkeep:
         self._thread.join(10.0)
 
     # ------------------------------------------------------------ from the shards
-
-    def send(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
-        """Send outside any transaction, without waiting; dropped, and said, where the queue is full."""
-        try:
-            self._producer.produce(topic, value, key, partition, on_delivery=_said)
-        except BufferError:
-            log.warning("a record for %s was dropped: too many wait to be sent", topic)
 
     def trim(self, trims: Iterable[Trim]) -> None:
         """Records below these offsets may go, some time soon."""
@@ -91,7 +84,7 @@ class Upkeep:
         try:
             since_trim = since_look = 0.0
             while not self._stopping.wait(_TICK):
-                self._producer.poll(0)
+                self._outbox.tick()
                 since_trim, since_look = since_trim + _TICK, since_look + _TICK
                 if since_trim >= _TRIM_EVERY:
                     since_trim = 0.0
@@ -99,7 +92,7 @@ class Upkeep:
                 if since_look >= _LOOK_EVERY:
                     since_look = 0.0
                     self._look_for_missing()
-            self._producer.flush(5.0)
+            self._outbox.flush(5.0)
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
             self._on_crash(error)
 
@@ -132,8 +125,3 @@ class Upkeep:
                 with self._lock:
                     self._missing.pop(topic, None)
                 found()
-
-
-def _said(error: KafkaError | None, message: Message) -> None:
-    if error is not None:
-        log.warning("a record for %s was not delivered: %s", message.topic(), error.str())

@@ -29,6 +29,7 @@ from railgun.kafka.topics import Topics
 from railgun.node.clock import SteadyClock
 from railgun.node.context import ShardContext
 from railgun.node.log_reading import LogReading
+from railgun.node.outbox import Outbox
 from railgun.node.quiet import calm_down
 from railgun.node.settings import NodeSettings, load_settings
 from railgun.node.shards import Shards
@@ -99,7 +100,8 @@ class RailgunApp(faust.App):
 
         self._main_loop = loop
         producer = Producer(settings.kafka.producer())
-        upkeep = self._upkeep = Upkeep(self._kafka_admin, topics, producer, self.on_thread_crash)
+        outbox = Outbox(producer)
+        upkeep = self._upkeep = Upkeep(self._kafka_admin, topics, outbox, self.on_thread_crash)
         upkeep.start()
         return ShardContext(
             kafka=settings.kafka,
@@ -114,6 +116,7 @@ class RailgunApp(faust.App):
             admin=self._kafka_admin,
             topics=topics,
             upkeep=upkeep,
+            outbox=outbox,
             clock=SteadyClock(),
             read_log=self._log_reading.read,
             is_current=self.shards.is_current,

@@ -162,14 +162,23 @@ class Undecided:
     def __exit__(self, *_: object) -> None: ...
 
 
-class Upkeep:
+class Outbox:
     """Sends at once."""
+
+    has_room = True
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def send(self, topic: str, key: bytes, value: bytes | None, partition: int) -> None:
+    def send(self, topic: str, key: bytes, value: bytes | None, partition: int) -> bool:
         self._broker.append(topic, key, value)
+        return True
+
+    offer = send
+
+
+class Upkeep:
+    """Keeps nothing up."""
 
     def trim(self, trims: Any) -> None: ...
     def forget(self, topic: str) -> None: ...
@@ -196,7 +205,8 @@ class Driven:
             "topics": SimpleNamespace(
                 create_log=lambda *_, **__: None, delete=lambda _: None, exists=lambda _: True
             ),
-            "upkeep": Upkeep(self.broker),
+            "upkeep": Upkeep(),
+            "outbox": Outbox(self.broker),
         }
         self.context = ShardContext(
             **fakes,

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from railgun.cli.topic_checks import look
 from railgun.errors import ConnectionLost
@@ -19,6 +19,7 @@ from railgun.node import shards as shards_module
 from railgun.node import upkeep as upkeep_module
 from railgun.node.drain import Trim
 from railgun.node.membership import Membership
+from railgun.node.outbox import Outbox
 from railgun.node.shards import Shards
 from railgun.node.upkeep import Upkeep
 from tests.support.checkout import TOP
@@ -83,7 +84,7 @@ def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.M
     for name in ("_TICK", "_TRIM_EVERY", "_TRIM_GRACE"):
         monkeypatch.setattr(upkeep_module, name, 0)
     admin: Any = SilentAdmin()
-    producer: Any = type("Producer", (), {"poll": lambda *_: 0, "flush": lambda *_: 0})()
+    outbox = Outbox(Producer({"bootstrap.servers": "127.0.0.1:1"}))
     crashed: list[BaseException] = []
     places = []
 
@@ -92,7 +93,7 @@ def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.M
         return {request: Future() for request in requests}
 
     admin.delete_records = delete_records
-    upkeep = Upkeep(admin, Topics(admin), producer, crashed.append)
+    upkeep = Upkeep(admin, Topics(admin), outbox, crashed.append)
     upkeep.start()
     deadline = time.monotonic() + 10
     while len(places) < 3 and not crashed and time.monotonic() < deadline:
