@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from railgun.model import refusals
 from railgun.model.cluster import ClusterLimits
 from railgun.model.config import StreamConfig
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
 from railgun.semantics import searching
+from railgun.semantics.consumers.selection import runs_in
 from railgun.semantics.stream import ONE_BY_ONE, Entry, StreamState
 
 STRETCH = 2_000  # messages that are removed in one go
-RUN = 512  # that are removed as one run
 WHILE_BEHIND = (
     2  # one more than a publish adds: a stream that is being brought within its limits does not grow
 )
@@ -118,15 +116,30 @@ def thin_out(state: StreamState) -> int:
 
 
 def trim(state: StreamState, most: int) -> int:
-    """Remove the oldest, so many at most, until the stream is within its limits; how many went."""
-    before, config = state.messages, state.config
+    """Remove the oldest, about so many at most, until the stream is within its limits; how many went."""
+    before = state.messages
     while before - state.messages < most and is_over(state):
-        too_many = state.messages - config.max_msgs if config.max_msgs > 0 else 0
-        too_much = state.bytes - config.max_bytes if config.max_bytes > 0 else 0
-        left, end = most - (before - state.messages), state.first_seq
-        for entry in islice(state.iterate(), min(left, RUN)):
+        state.remove_run(state.first_seq, _end_of_trim(state))
+    return before - state.messages
+
+
+def _end_of_trim(state: StreamState) -> int:
+    """Up to here, the oldest messages must all go: a whole block, or as many of it as are too many."""
+    config = state.config
+    too_many = state.messages - config.max_msgs if config.max_msgs > 0 else 0
+    too_much = state.bytes - config.max_bytes if config.max_bytes > 0 else 0
+    block = state.index.block_of(state.first_seq)
+    if block is None:
+        return state.first_seq + 1
+    end = state.first_seq
+    for index, count in runs_in(block, state.first_seq - block.base, Filter()):
+        sizes = block.sizes[index : index + count]
+        if count <= too_many or sum(sizes) <= too_much:
+            too_many, too_much, end = too_many - count, too_much - sum(sizes), block.base + index + count
+            continue
+        for size in sizes:
             if too_many <= 0 and too_much <= 0:
                 break
-            too_many, too_much, end = too_many - 1, too_much - entry.size, entry.sequence + 1
-        state.remove_run(state.first_seq, end)
-    return before - state.messages
+            too_many, too_much, end = too_many - 1, too_much - size, max(end, block.base + index) + 1
+        break
+    return end

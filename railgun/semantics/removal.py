@@ -19,9 +19,11 @@ from railgun.model.refusals import (
 from railgun.model.subjects import Filter
 from railgun.semantics import searching
 from railgun.semantics.steps import Memo, Steps
-from railgun.semantics.stream import ONE_BY_ONE, Entry, StreamState
+from railgun.semantics.stream import ONE_BY_ONE, StreamState
 
 STRETCH = 2_000  # messages removed in one step
+BLOCKS = 4  # looked at in one step
+RUN = 8  # from so many on, messages that follow each other are removed as one run
 MAX_SEQUENCE = 2**62  # a purge may move the next sequence, but never out of 64 bits
 
 
@@ -107,19 +109,25 @@ def _purge_some(stream: StreamState, bound: int, chosen: Filter, memo: Memo) -> 
     if "end" not in memo:
         newest = yield from searching.newest(stream, chosen)
         memo["end"] = min(bound, newest + 1)
-    doomed: list[int] = []
-
-    def take(entry: Entry) -> bool:
-        if entry.sequence >= memo["end"]:
-            return False
-        doomed.append(entry.sequence)
-        return len(doomed) < STRETCH
-
     while (at := memo.get("at", stream.first_seq)) < memo["end"]:
-        doomed.clear()
-        memo["at"], cost = searching.some_from(stream, at, chosen, take)
-        memo["purged"] += sum(stream.remove(sequence) for sequence in doomed)
-        yield cost + len(doomed) * ONE_BY_ONE
+        runs, memo["at"], cost = searching.stretch(stream, at, memo["end"], chosen, BLOCKS)
+        removed, price = _remove_all(stream, [(start, end) for _, start, end in runs])
+        memo["purged"] += removed
+        yield cost + price
     if memo["purged"]:
         left = yield from searching.following(stream, stream.first_seq, chosen)
         stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
+
+
+def _remove_all(stream: StreamState, runs: list[tuple[int, int]]) -> tuple[int, int]:
+    """Remove runs of messages; how many it were, and the cost."""
+    before, cost = stream.messages, 0
+    for start, end in runs:
+        if end - start >= RUN:
+            stream.remove_run(start, end)
+            cost += (end - start) * stream.removal_cost
+        else:
+            for sequence in range(start, end):
+                stream.remove(sequence)
+            cost += (end - start) * ONE_BY_ONE
+    return before - stream.messages, cost

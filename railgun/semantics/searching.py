@@ -125,6 +125,28 @@ def some_from(
     return stored.last_seq + 1, cost
 
 
+def stretch(
+    stored: StoredMessages, start: int, end: int, wanted: Filter, blocks: int
+) -> tuple[list[tuple[Block, int, int]], int, int]:
+    """Runs of existing messages of [start, end) that match, within so many blocks; where to go on, and the cost.
+
+    A run is its block, its first sequence and the one behind its last.
+    """
+    runs: list[tuple[Block, int, int]] = []
+    cost = 0
+    for block in stored.blocks(start, end):
+        if block.base >= end:
+            break
+        if not blocks:
+            return runs, block.base, cost
+        blocks, cost = blocks - 1, cost + _cost(block)
+        for index, count in runs_in(block, max(0, start - block.base, stored.first_seq - block.base), wanted):
+            first, last = block.base + index, min(block.base + index + count, end)
+            if first < last:
+                runs.append((block, first, last))
+    return runs, end, cost
+
+
 def count_from(stored: StoredMessages, start: int, wanted: Filter) -> Steps[int]:
     """How many existing messages match from the sequence on; counts on the shorter side of it."""
     if not stored.messages or start > stored.last_seq:

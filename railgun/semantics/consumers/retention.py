@@ -9,7 +9,7 @@ from railgun.model.consumer_wire import AckRun
 from railgun.model.subjects import Filter
 from railgun.semantics.blocks import Block
 from railgun.semantics.consumers.pending import PendingRun
-from railgun.semantics.consumers.selection import runs_in
+from railgun.semantics.searching import stretch
 
 if TYPE_CHECKING:
     from railgun.semantics.consumers.state import ConsumerState
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 LATE_AT_MOST = 1_000  # sequences of one late acknowledgement that are looked at
 DROPPED_AT_ONCE = 25_000  # messages that are looked at when a consumer goes; the rest is left to later drains
 BLOCKS_AT_ONCE = 4
-_LEAST = 25  # what a block costs that has fewer messages
 
 Range = tuple[int, int]
 
@@ -101,21 +100,9 @@ def _drop_stretch(
     stream: StreamState, start: int, end: int, wanted: Filter, concerned: list[ConsumerState]
 ) -> tuple[int, int]:
     """Look at some blocks from ``start`` on: where to go on, and the cost."""
-    doomed: list[Range] = []
-    reached, left, cost = end, BLOCKS_AT_ONCE, 0
-    for block in stream.blocks(start):
-        if block.base >= end:
-            break
-        if not left:
-            reached = block.base
-            break
-        left, cost = left - 1, cost + max(block.count, _LEAST)
-        for index, count in runs_in(block, max(0, start - block.base), wanted):
-            first, last = block.base + index, min(block.base + index + count, end)
-            if first < last:
-                doomed += _unneeded(block, first, last, concerned)
+    runs, reached, cost = stretch(stream, start, end, wanted, BLOCKS_AT_ONCE)
     before = stream.messages
-    for one in doomed:
+    for one in [doomed for run in runs for doomed in _unneeded(*run, concerned)]:
         stream.remove_run(*one)
     return reached, max(cost, 1) + (before - stream.messages) * stream.removal_cost
 
