@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from railgun.model import headers as h
 from railgun.model.cluster import API_LEVEL
-from railgun.model.config import StreamConfig, by_known_names
+from railgun.model.config import ConfigModel, StreamConfig, by_known_names
 from railgun.model.durations import parse_rfc3339
 from railgun.model.refusals import BAD_REQUEST, NAME_HAS_PATH, STREAM_MISMATCH, Refusal, invalid_json
 from railgun.semantics.reading import GetRequest
@@ -29,6 +29,8 @@ _KINDS: dict[type, str] = {
     list: "a list",
     dict: "an object",
 }
+UNSIGNED = range(_GREATEST)
+_STREAM_NUMBERS = {"first_seq": UNSIGNED, "max_msg_size": range(-(2**31), 2**31)}
 _GET_FIELDS: dict[str, type] = {
     "seq": int,
     "last_by_subj": str,
@@ -139,8 +141,8 @@ def parse_page(body: bytes) -> tuple[int, str] | Refusal:
     return fields.get("offset", 0), fields.get("subject", "")
 
 
-def parse_config(body: bytes, name: str) -> ConfigRequest | Refusal:
-    """The configuration of a create or update of the stream ``name``; the rules have not seen it yet."""
+def parse_config(body: bytes) -> ConfigRequest | Refusal:
+    """The configuration of a create or update of a stream; the rules have not seen it yet."""
     fields = parse_object(body)
     if isinstance(fields, Refusal):
         return fields
@@ -152,11 +154,30 @@ def parse_config(body: bytes, name: str) -> ConfigRequest | Refusal:
         config = StreamConfig.from_api(fields)
     except ValidationError as error:
         return config_refusal(error)
+    return unreadable(config, _STREAM_NUMBERS) or ConfigRequest(config, pedantic)
+
+
+def addressed_otherwise(config: StreamConfig, name: str) -> Refusal | None:
+    """Why a configuration is not that of the stream which the call addresses (CFG-04, CFG-01)."""
     if config.name != name:
-        return STREAM_MISMATCH  # CFG-04
-    if "/" in name or "\\" in name:
-        return NAME_HAS_PATH  # CFG-01
-    return ConfigRequest(config, pedantic)
+        return STREAM_MISMATCH
+    return NAME_HAS_PATH if "/" in name or "\\" in name else None
+
+
+def unreadable(config: ConfigModel, numbers: Mapping[str, range]) -> Refusal | None:
+    """A number that NATS has no room for, or a moment that is none (C-41)."""
+    for name, room in numbers.items():
+        value = getattr(config, name)
+        if value is not None and value not in room:
+            return invalid_json(f'field "{name}": {value} is not between {room[0]} and {room[-1]}')
+    for name in ("opt_start_time", "pause_until"):
+        try:
+            text = getattr(config, name, None)
+            if text is not None:
+                parse_rfc3339(text)
+        except ValueError as error:
+            return invalid_json(f'field "{name}": {error}')
+    return None
 
 
 def config_refusal(error: ValidationError) -> Refusal:

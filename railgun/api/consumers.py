@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from railgun.api.bodies import config_refusal, parse_object, parse_page
+from railgun.api.bodies import UNSIGNED, config_refusal, parse_object, parse_page, unreadable
 from railgun.api.names import ApiName, Operation
 from railgun.api.responses import LIST_PAGE, NAMES_PAGE, error_response, success_response
 from railgun.model.config import ConfigModel
@@ -38,6 +38,10 @@ _POLICIES: dict[str, tuple[str, ...]] = {
     "ack_policy": get_args(AckPolicy),
     "replay_policy": ("instant", "original"),
 }
+
+
+_NUMBERS = {"opt_start_seq": UNSIGNED, "rate_limit_bps": UNSIGNED}
+_ALIASES = {"undefined": "all"}  # how NATS reads a deliver policy that was left open
 
 
 class Presence(NamedTuple):
@@ -75,37 +79,31 @@ def parse_consumer(body: bytes, name: ApiName) -> ConsumerRequest | Refusal:
     if asked.stream_name not in (None, name.stream):
         return STREAM_MISMATCH
     config = asked.config
+    policy = _ALIASES.get(config.deliver_policy, config.deliver_policy)
+    config = config.model_copy(update={"deliver_policy": policy})
     for field, known in _POLICIES.items():
         if getattr(config, field) not in known:
             return invalid_json(f'field "{field}": can not unmarshal "{getattr(config, field)}"')
-    config = config.model_copy(
-        update={
-            "name": config.name or config.durable_name or None,
-            "durable_name": config.durable_name or None,
-        }
-    )
-    refused = _check_names(config, name)
-    if refused is not None:
-        return refused
-    if not config.name and name.consumer:
-        config = config.model_copy(update={"name": name.consumer})
-    return ConsumerRequest(config, asked.action)
+    wrong = unreadable(config, _NUMBERS)
+    if wrong is not None:
+        return wrong
+    named = (
+        name.consumer or config.name or config.durable_name or None
+    )  # the address counts, whatever the body says
+    config = config.model_copy(update={"name": named, "durable_name": config.durable_name or None})
+    return _check_names(config, name) or ConsumerRequest(config, asked.action)
 
 
 def _check_names(config: ConsumerConfig, name: ApiName) -> Refusal | None:
     """What the address says against what the configuration says."""
-    if any("/" in one or "\\" in one for one in (config.name or "", name.consumer)):
+    if "/" in (config.name or "") or "\\" in (config.name or ""):
         return CONSUMER_NAME_HAS_PATH  # CON-07
-    if config.durable_name and config.name != config.durable_name:
-        return CONSUMER_NAMES_DIFFER
-    if name.operation is Operation.CONSUMER_DURABLE_CREATE:
-        if not config.durable_name:
-            return DURABLE_MISSING
-        return DURABLE_MISMATCH if config.durable_name != name.consumer else None
+    if name.operation is Operation.CONSUMER_DURABLE_CREATE and not config.durable_name:
+        return DURABLE_MISSING
+    if config.durable_name and config.durable_name != config.name:
+        return DURABLE_MISMATCH if name.consumer else CONSUMER_NAMES_DIFFER
     if not name.consumer:
         return NOT_EPHEMERAL if config.durable_name else None
-    if config.name and config.name != name.consumer:
-        return DURABLE_MISMATCH if config.durable_name else CONSUMER_NAMES_DIFFER
     if name.filter and config.filters != [name.filter]:
         return FILTER_MISMATCH
     return None
@@ -156,6 +154,7 @@ def _page(
         return error_response(operation, asked)
     offset, _ = asked
     own = sorted(consumers, key=lambda consumer: consumer.name)
+    offset = min(offset, len(own))
     page = [describe(consumer) for consumer in own[offset : offset + limit]]
     return success_response(
         operation, {"total": len(own), "offset": offset, "limit": limit, "consumers": page}

@@ -101,7 +101,8 @@ def info_response(
         info["state"]["deleted"] = deleted
     if subjects_filter:
         info["state"]["subjects"] = _page_of_counts(counts, offset)
-        info |= {"total": len(counts), "offset": offset, "limit": SUBJECTS_PAGE}
+        if counts:
+            info |= {"total": len(counts), "offset": min(offset, len(counts)), "limit": SUBJECTS_PAGE}
     return success_response(Operation.STREAM_INFO, info)
 
 
@@ -150,6 +151,7 @@ def names_response(body: bytes, streams: Mapping[str, Sequence[str]]) -> Frame:
         return error_response(Operation.STREAM_NAMES, asked)
     offset, subject = asked
     names = sorted(name for name, own in streams.items() if _captures(own, subject))
+    offset = min(offset, len(names))
     page = names[offset : offset + NAMES_PAGE]
     return _page(Operation.STREAM_NAMES, page, len(names), offset, NAMES_PAGE)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from railgun.api.bodies import (
     ConfigRequest,
+    addressed_otherwise,
     is_empty,
     level_too_high,
     parse_advance,
@@ -45,6 +46,7 @@ from railgun.semantics.stream import StreamState
 __all__ = [
     "ConfigRequest",
     "account_response",
+    "addressed_otherwise",
     "answer",
     "body_refused",
     "create_response",
@@ -102,6 +104,8 @@ def _get(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | 
     asked = parse_get(body)
     if isinstance(asked, Refusal):
         return asked
+    if not asked.fits_plain_get:
+        return BAD_REQUEST  # GET-05, GET-19: said of a stream that does not exist as well
     return STREAM_NOT_FOUND if stream is None else (yield from reading.plain_get(stream, asked))
 
 

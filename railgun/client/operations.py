@@ -181,7 +181,8 @@ def merge_lists(body: bytes, answers: Sequence[Reply], *, paged: bool) -> Reply:
     if refused is not None:
         return Reply(_json(refused))
     streams = sorted((one for part in parts for one in part.get("streams") or []), key=_config_name)
-    offset = int((_list_fields(body) or {}).get("offset") or 0) if paged else 0
+    asked = int((_list_fields(body) or {}).get("offset") or 0) if paged else 0
+    offset = min(max(asked, 0), len(streams))
     page = streams[offset : offset + LIST_PAGE] if paged else streams
     merged = {**parts[0], "total": len(streams), "offset": offset, "limit": LIST_PAGE, "streams": page}
     return Reply(_json(merged))

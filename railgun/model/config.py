@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -54,13 +54,21 @@ def _text_of_moment(value: object) -> object:
 Moment = Annotated[str, BeforeValidator(_text_of_moment)]  # given as an aware datetime too, kept as RFC 3339
 
 
-def by_known_names(given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Fields of the API under their known names, in whichever case they were written; a null is as good as nothing (C-41)."""
-    return {
-        name if name in known or name.lower() not in known else name.lower(): value
-        for name, value in given.items()
-        if value is not None
-    }
+def by_known_names(
+    given: Mapping[str, Any], known: Collection[str], choices: Collection[str] = ()
+) -> dict[str, Any]:
+    """Fields of the API under their known names, in whichever case they were written.
+
+    A null is as good as nothing, but for a field that names one of several ``choices``: there it is none of them (C-41).
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        name = name if name in known or name.lower() not in known else name.lower()
+        if value is not None or name not in known:
+            found[name] = value
+        elif name in choices:
+            found[name] = "null"
+    return found
 
 
 class ConfigModel(BaseModel):
@@ -68,12 +76,14 @@ class ConfigModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    CHOICES: ClassVar[frozenset[str]] = frozenset()  # fields that name one of several things
+
     @model_validator(mode="before")
     @classmethod
     def _as_the_api_reads(cls, fields: Any, info: ValidationInfo) -> Any:
         if info.context != _FROM_API or not isinstance(fields, dict):
             return fields
-        return by_known_names(fields, cls.model_fields)
+        return by_known_names(fields, cls.model_fields, cls.CHOICES)
 
     @classmethod
     def from_api(cls, fields: dict[str, Any]) -> Self:
@@ -94,6 +104,11 @@ class ConfigModel(BaseModel):
     @classmethod
     def from_json(cls, text: str) -> Self:
         return cls.from_api(json.loads(text))
+
+
+def _in_any_case(value: object, info: ValidationInfo) -> object:
+    """NATS reads this one choice without regard to case."""
+    return value.lower() if isinstance(value, str) and info.context == _FROM_API else value
 
 
 class SubjectTransform(ConfigModel):
@@ -143,11 +158,15 @@ class StreamConfig(ConfigModel):
     what is not their default is refused by name (C-41).
     """
 
+    CHOICES: ClassVar[frozenset[str]] = frozenset(
+        {"retention", "discard", "storage", "persist_mode", "compression"}
+    )
+
     name: str = ""
     description: str | None = None
     subjects: list[str] = []
     retention: Literal["limits", "interest", "workqueue"] = "limits"
-    discard: Literal["old", "new"] = "old"
+    discard: Annotated[Literal["old", "new"], BeforeValidator(_in_any_case)] = "old"
     storage: Literal["file", "memory"] = "file"
     num_replicas: int = 1
     max_consumers: int = -1

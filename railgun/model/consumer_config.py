@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from railgun.model.config import ConfigModel, Duration, Moment
 
@@ -16,6 +16,10 @@ class ConsumerConfig(ConfigModel):
     ``max_ack_pending_per_subject`` and ``dead_letter`` are railgun's own: with the first, messages of one subject come
     strictly in turn; the second names the stream that takes a copy of what ran out of deliveries or was terminated.
     """
+
+    CHOICES: ClassVar[frozenset[str]] = frozenset(
+        {"deliver_policy", "ack_policy", "replay_policy", "priority_policy"}
+    )
 
     name: str | None = None
     durable_name: str | None = None

@@ -131,7 +131,6 @@ PULL_NEEDS_EXPLICIT_ACK = Refusal(
     400, 10084, "consumer in pull mode requires explicit ack policy on workqueue stream"
 )
 PULL_RATE_LIMIT = Refusal(400, 10086, "consumer in pull mode can not have rate limit set")
-MAX_WAITING_NEGATIVE = Refusal(400, 10087, "consumer max waiting needs to be positive")
 PULL_HEARTBEAT = Refusal(400, 10088, "consumer idle heartbeat requires a push based consumer")
 PULL_FLOW_CONTROL = Refusal(400, 10089, "consumer flow control requires a push based consumer")
 QUEUE_NEEDS_EXPLICIT_ACK = Refusal(400, 10098, "workqueue stream requires explicit ack")
@@ -140,7 +139,6 @@ QUEUE_FILTER_TAKEN = Refusal(400, 10100, "filtered consumer not unique on workqu
 QUEUE_NEEDS_DELIVER_ALL = Refusal(400, 10101, "consumer must be deliver all on workqueue stream")
 FLOW_CONTROL_NEEDS_HEARTBEAT = Refusal(400, 10108, "consumer with flow control also needs heartbeats")
 DELIVER_SUBJECT_INVALID = Refusal(400, 10112, "invalid push consumer deliver subject")
-MAX_BATCH_NEGATIVE = Refusal(400, 10114, "consumer max request batch needs to be > 0")
 MAX_EXPIRES_TOO_SHORT = Refusal(400, 10115, "consumer max request expires needs to be >= 1ms")
 TOO_MANY_BACKOFFS = Refusal(400, 10116, "max deliver is required to be > length of backoff values")
 CONSUMER_NAME_HAS_PATH = Refusal(400, 10127, "Consumer name can not contain path separators")
@@ -193,7 +191,7 @@ def max_ack_pending_exceeded(limit: int) -> Refusal:
 
 
 def consumer_metadata_too_large(limit: int) -> Refusal:
-    return Refusal(400, 10135, f"consumer metadata exceeds maximum size of {limit}")
+    return Refusal(400, 10135, f"consumer metadata exceeds maximum size of {limit // 1024}KB")
 
 
 def inactive_threshold_exceeded(limit: str) -> Refusal:

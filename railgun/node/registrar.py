@@ -19,6 +19,7 @@ from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
 from railgun.model.wire import ApiRequest, Forward, Frame
 from railgun.node.captures import Captures
+from railgun.semantics.config_rules import checked
 from railgun.semantics.configuration import normalise, overlaps
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -123,11 +124,16 @@ class Registrar:
             return None
         if name.operation is Operation.STREAM_DELETE:
             return self._delete(request, name, known, time)
-        asked = api.parse_config(request.body, name.stream)
+        asked = api.parse_config(request.body)
         if isinstance(asked, Refusal):
             return [api.error_response(name.operation, asked)]
-        reserve = self._create if name.operation is Operation.STREAM_CREATE else self._update
-        decided = reserve(request, *asked, known, time)
+        misplaced = api.addressed_otherwise(asked.config, name.stream)
+        if name.operation is Operation.STREAM_CREATE:
+            decided = misplaced or self._create(request, *asked, known, time)
+        else:  # an update that breaks a rule is told so first, whatever it addresses
+            wrong = checked(asked.config, self._limits, pedantic=asked.pedantic)
+            refused = wrong if isinstance(wrong, Refusal) else misplaced
+            decided = refused or self._update(request, *asked, known, time)
         return None if decided is None else [api.error_response(name.operation, decided)]
 
     def released(self, forward: Forward) -> list[bytes]:

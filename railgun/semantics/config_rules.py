@@ -105,6 +105,8 @@ def _with_defaults(config: StreamConfig, pedantic: bool) -> StreamConfig | Refus
     filled["allow_batched"] = config.allow_batched or None
     if config.placement == Placement():
         filled["placement"] = None
+    if config.republish is not None and not config.republish.src:
+        filled["republish"] = config.republish.model_copy(update={"src": ">"})
     if config.consumer_limits == ConsumerLimits():
         filled["consumer_limits"] = None
     return config.model_copy(update=filled)
@@ -159,8 +161,6 @@ def _markers_refused(config: StreamConfig, pedantic: bool) -> Refusal | None:  #
         return invalid_config("subject delete marker cannot be set if message TTLs are disabled")
     if pedantic and not config.allow_rollup_hdrs:
         return invalid_config("subject delete marker cannot be set if roll-ups are disabled")
-    if config.deny_purge and not config.sealed:  # markers roll up, so CFG-20 holds for them too
-        return invalid_config("roll-ups require the purge permission")
     return None
 
 
@@ -169,16 +169,13 @@ def _subjects_refused(config: StreamConfig) -> Refusal | None:
         return invalid_config("invalid subject")  # SUB-02, SUB-03, SUB-06
     if len(set(config.subjects)) < len(config.subjects):
         return invalid_config("duplicate subjects detected")  # CFG-09
-    for subject in config.subjects:
-        refusal = _space_refused(subject, config)
-        if refusal:
-            return refusal
     wild = {subject for subject in config.subjects if subjects.has_wildcard(subject)}
     for at, one in enumerate(config.subjects if wild else ()):  # two different literals never collide
         for other in config.subjects[at + 1 :]:
             if (one in wild or other in wild) and subjects.collides(one, other):
                 return invalid_config(f"subject {_quoted(one)} overlaps with {_quoted(other)}")
-    return None
+    refusals = (_space_refused(subject, config) for subject in config.subjects)
+    return next((refusal for refusal in refusals if refusal), None)
 
 
 def _space_refused(subject: str, config: StreamConfig) -> Refusal | None:
@@ -250,6 +247,7 @@ def _completed(config: StreamConfig) -> StreamConfig:
     implied: dict[str, Any] = {"subject_delete_marker_ttl": config.subject_delete_marker_ttl or None}
     if config.subject_delete_marker_ttl:  # TTL-07; a sealed stream rolls nothing up any more
         implied |= {"allow_msg_ttl": True, "allow_rollup_hdrs": not config.sealed}
+        implied["deny_purge"] = config.sealed  # markers roll up, which purges
     config = config.model_copy(update=implied)
     own = own_metadata(config.metadata) | {REQUIRED_LEVEL: str(required_level(config))}
     return config.model_copy(update={"metadata": own})

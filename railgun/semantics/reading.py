@@ -57,6 +57,11 @@ class GetRequest(NamedTuple):
         return starts > 1 or bool(self.last_by_subj and self.next_by_subj)
 
     @property
+    def fits_plain_get(self) -> bool:
+        """Whether it selects one message, in one way (GET-05, GET-19)."""
+        return not (self.of_direct_get or self.empty or self.contradicts_itself)
+
+    @property
     def of_direct_get(self) -> bool:
         """Whether it has fields that only a direct get knows (GET-19)."""
         return bool(
@@ -66,7 +71,7 @@ class GetRequest(NamedTuple):
 
 def plain_get(stream: StreamState, request: GetRequest) -> Steps[Frame | Refusal]:
     """The one message that the request asks for (GET-01 … GET-04)."""
-    if request.of_direct_get or request.empty or request.contradicts_itself:
+    if not request.fits_plain_get:
         return BAD_REQUEST
     entry = yield from _one(stream, request)
     if entry is None:

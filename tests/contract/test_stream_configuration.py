@@ -13,7 +13,7 @@ import pytest
 from railgun.client.facade import Railgun
 from railgun.errors import InvalidStreamConfig, StreamNotFound
 from tests.support.naming import unique
-from tests.support.raw import ask, create_refused, frames, refused, statuses
+from tests.support.raw import ask, create_refused, frames, refused, statuses, update_refused
 from tests.support.waiting import wait_until
 
 SECOND = 1_000_000_000
@@ -75,7 +75,15 @@ def test_the_request_names_the_stream_it_addresses(rg: Railgun, call: str) -> No
     rg.create_stream(name)
     mismatch = (10056, 400, "stream name in subject does not match request")
     assert refused(rg, f"STREAM.{call}.{name}", {"name": "OTHER"}) == mismatch
-    assert refused(rg, f"STREAM.{call}.{name}", {}) == mismatch
+
+
+@pytest.mark.rule("CFG-01", "CFG-32")
+def test_an_update_that_breaks_a_rule_is_told_so_whatever_it_addresses(rg: Railgun) -> None:
+    nameless = "stream name is required and can not contain '.', '*', '>', '\\', '/'"
+    assert refused(rg, "STREAM.UPDATE.NOWHERE", {}) == (10052, 500, nameless)
+    wrong = update_refused(rg, "NOWHERE", max_age=-1)
+    assert wrong == (10052, 500, "max age can not be negative")
+    assert update_refused(rg, "NOWHERE") == (10059, 404, "stream not found")
 
 
 @pytest.mark.rule("CFG-05")

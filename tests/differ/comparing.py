@@ -27,13 +27,22 @@ class Difference:
     railgun: Any
 
     @property
+    def field(self) -> str | int:
+        """The last part of the path; empty where whole answers differ."""
+        return self.path[-1] if self.path else ""
+
+    @property
     def place(self) -> str:
         """The path for people, without positions in lists: ``body.config.max_msgs``."""
         return ".".join(part for part in self.path if isinstance(part, str))
 
 
 def differences(nats: Any, railgun: Any, path: Path = ()) -> Iterator[Difference]:
-    """Every place where the two values differ, the deepest that can be named."""
+    """Every place where the two values differ, the deepest that can be named. An empty object is as good as none."""
+    if isinstance(nats, dict) and railgun is MISSING:
+        railgun = {}
+    elif isinstance(railgun, dict) and nats is MISSING:
+        nats = {}
     if isinstance(nats, dict) and isinstance(railgun, dict):
         for key in {**nats, **railgun}:
             yield from differences(nats.get(key, MISSING), railgun.get(key, MISSING), (*path, key))

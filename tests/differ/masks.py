@@ -51,7 +51,7 @@ def _replay_of_pulls(moment: Moment, difference: Difference) -> bool:
 def _texts_of_json_errors(moment: Moment, difference: Difference) -> bool:
     """C-41: JSON that does not fit is refused with the same number, and a text of one's own."""
     numbers = (error_number(moment.nats), error_number(moment.railgun))
-    return numbers == (10025, 10025) and difference.path[-1] == "description"
+    return numbers == (10025, 10025) and difference.field == "description"
 
 
 _NOT_NEEDED: Final = (  # fields that NATS knows, and railgun only where they say the default
@@ -70,11 +70,17 @@ _NOT_NEEDED: Final = (  # fields that NATS knows, and railgun only where they sa
 def _fields_not_needed(moment: Moment, difference: Difference) -> bool:
     """C-41: a field that railgun does not need is refused by its name where it says more than the default."""
     error = error_of(moment.railgun)
-    if error_of(moment.nats) is not None or error is None:
+    if error is None:
         return False
     asked = _requested(moment.operation)
     given = {**asked, **(asked.get("config") or {})}
     return any(given.get(field) and field in error["description"] for field in _NOT_NEEDED)
+
+
+def _nothing_to_rewrite_to(moment: Moment, difference: Difference) -> bool:
+    """C-41: a transform or a republish without a destination is refused; NATS takes it and does nothing."""
+    text = (error_of(moment.railgun) or {}).get("description", "")
+    return error_of(moment.nats) is None and text.endswith('.dest": field required')
 
 
 # ------------------------------------------------------------ C-18: bytes of headers
@@ -141,7 +147,104 @@ def _removes(operation: Operation) -> bool:
     return isinstance(operation, Call) and operation.verb in ("STREAM.PURGE", "STREAM.MSG.DELETE")
 
 
+# ------------------------------------------------------------ rules that say otherwise than nats-server, without a conflict
+
+
+def _missing_sequence(moment: Moment, difference: Difference) -> bool:
+    """DEL-03: a message that is not there cannot be deleted; the rule allows either number."""
+    verb = moment.operation.verb if isinstance(moment.operation, Call) else ""
+    numbers = (error_number(moment.nats), error_number(moment.railgun))
+    return verb == "STREAM.MSG.DELETE" and numbers == (10057, 10043)
+
+
+def _nothing_delivered(moment: Moment, difference: Difference) -> bool:
+    """SEQ-02: before the first delivery nothing was delivered; NATS shows the sequence before the start."""
+    return _ends_with(difference, "delivered", "stream_seq") and "consumer_seq" not in _around(
+        moment, difference
+    )
+
+
+def _nothing_deleted(moment: Moment, difference: Difference) -> bool:
+    """CFG-33: a brand-new stream has lost nothing; NATS lists sequence 0 as deleted."""
+    state = _around(moment, difference)
+    return difference.field in ("deleted", "num_deleted") and state.get("deleted") == [0]
+
+
+def _durable_by_update(moment: Moment, difference: Difference) -> bool:
+    """CON-12: an update without a durable name leaves a durable one, and railgun says so."""
+    given = (_requested(moment.operation).get("config") or {}).get("durable_name")
+    return difference.field == "durable_name" and difference.nats is MISSING and not given
+
+
+def _first_sequence_by_update(moment: Moment, difference: Difference) -> bool:
+    """UPD-01: the first sequence of a stream that has begun is not changed; NATS repeats what the update said."""
+    return _ends_with(difference, "config", "first_seq")
+
+
+def _equal_consumer(moment: Moment, difference: Difference) -> bool:
+    """CON-10: creating a consumer again with the same configuration is right; NATS refuses it for ephemeral ones."""
+    asked = _requested(moment.operation)
+    return (
+        asked.get("action") == "create"
+        and error_number(moment.nats) == 10148
+        and error_of(moment.railgun) is None
+        and not (asked.get("config") or {}).get("durable_name")
+    )
+
+
+def _replicas_of_consumers(moment: Moment, difference: Difference) -> bool:
+    """CFG-16: replicas of a consumer are those of the topics; no number is refused."""
+    return error_number(moment.nats) == 10074 and error_of(moment.railgun) is None
+
+
+def _reason_of_sampling(moment: Moment, difference: Difference) -> bool:
+    """ADV-08: why a sampling rate cannot be read is told in one's own words."""
+    numbers = (error_number(moment.nats), error_number(moment.railgun))
+    return numbers == (10095, 10095) and difference.field == "description"
+
+
+def _equal_subjects(moment: Moment, difference: Difference) -> bool:
+    """CFG-09: equal subjects are duplicates; NATS calls them overlapping."""
+    return difference.railgun == "duplicate subjects detected" and "overlaps with" in str(difference.nats)
+
+
+def _mirror_direct_by_update(moment: Moment, difference: Difference) -> bool:
+    """CFG-22: only a mirror has mirror_direct; NATS forgets to ask in an update."""
+    text = (error_of(moment.railgun) or {}).get("description")
+    return error_of(moment.nats) is None and text == "stream has no mirror but does have mirror direct"
+
+
+def _end_at_the_wall(moment: Moment, difference: Difference) -> bool:
+    """PUL-03: a pull that does not wait ends with 404; NATS is silent where max_ack_pending is reached."""
+    ended = {"body": "", "status": "404 No Messages"}
+    return not difference.path and moment.railgun == [*moment.nats, ended]
+
+
+def _negative_patience(moment: Moment, difference: Difference) -> bool:
+    """PUL-12: a pull that expires before it came, or takes fewer than no bytes, is a bad request; NATS ends it at once."""
+    last = moment.railgun[-1].get("status", "") if moment.railgun else ""
+    return last.startswith("400 Bad Request") and last.endswith("can not be negative")
+
+
+def _pending_without_headers(moment: Moment, difference: Difference) -> bool:
+    """GET-11: what is left of a batch is counted alike with and without headers; NATS counts one more without."""
+    asked = _requested(moment.operation)
+    return bool(asked.get("no_hdr") and asked.get("batch")) and "headers" in difference.path
+
+
 # ------------------------------------------------------------ looking into answers
+
+
+def _ends_with(difference: Difference, *parts: str) -> bool:
+    return difference.path[-len(parts) :] == parts
+
+
+def _around(moment: Moment, difference: Difference) -> dict[str, Any]:
+    """The object of nats-server's answer that the difference lies in."""
+    found = moment.nats
+    for part in difference.path[:-1]:
+        found = found.get(part, {}) if isinstance(part, str) else found[part]
+    return found if isinstance(found, dict) else {}
 
 
 def _requested(operation: Operation) -> dict[str, Any]:
@@ -151,7 +254,8 @@ def _requested(operation: Operation) -> dict[str, Any]:
 
 def _body(answer: Any) -> dict[str, Any]:
     """The JSON object of an answer of one frame."""
-    return answer[0]["body"] if len(answer) == 1 and isinstance(answer[0]["body"], dict) else {}
+    body = answer[0].get("body") if len(answer) == 1 else None
+    return body if isinstance(body, dict) else {}
 
 
 def error_of(answer: Any) -> dict[str, Any] | None:
@@ -169,4 +273,18 @@ MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-26", _duplicate_first),
     Mask("C-41", _texts_of_json_errors),
     Mask("C-41", _fields_not_needed, parts=True),
+    Mask("C-41", _nothing_to_rewrite_to, parts=True),
+    Mask("ADV-08", _reason_of_sampling),
+    Mask("CFG-09", _equal_subjects),
+    Mask("CFG-16", _replicas_of_consumers, parts=True),
+    Mask("CFG-22", _mirror_direct_by_update, parts=True),
+    Mask("CFG-33", _nothing_deleted),
+    Mask("CON-10", _equal_consumer),
+    Mask("CON-12", _durable_by_update),
+    Mask("DEL-03", _missing_sequence),
+    Mask("GET-11", _pending_without_headers),
+    Mask("PUL-03", _end_at_the_wall),
+    Mask("PUL-12", _negative_patience, parts=True),
+    Mask("SEQ-02", _nothing_delivered),
+    Mask("UPD-01", _first_sequence_by_update),
 )

@@ -25,9 +25,11 @@ def normal(frames: list[Frame]) -> Any:
 
 def _frame(frame: Frame) -> dict[str, Any]:
     found: dict[str, Any] = {"body": _body(frame.body)}
+    if frame.status == 503:
+        return {"status": "503"}  # nobody answers: what else there is tells where, in one's own words
     if frame.status is not None or frame.description:
         found["status"] = f"{frame.status} {frame.description}".rstrip()
-    if frame.headers and frame.status != 503:  # nats-server adds the subject where nobody answers
+    if frame.headers:
         found["headers"] = [
             [name, "<moment>" if name in _MOMENT_HEADERS else value] for name, value in frame.headers
         ]

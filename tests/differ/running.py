@@ -111,7 +111,9 @@ class Arena:
 
 
 def _verdict(answer: Any) -> str:
-    error = answer[0]["body"].get("error") if answer and isinstance(answer[0]["body"], dict) else None
+    error = (
+        answer[0].get("body", {}).get("error") if answer and isinstance(answer[0].get("body"), dict) else None
+    )
     return "done" if error is None else f"{error.get('err_code')} {_brief(error.get('description'))}"
 
 

@@ -15,6 +15,7 @@ from tests.differ.spaces import (
     Values,
 )
 
+_AT_ONCE = (("inactive_threshold", 1),)  # a consumer that is gone by the next call
 _STREAM: dict[str, Any] = {"name": "S1", "subjects": ["a.*"]}
 _CONSUMERS: tuple[dict[str, Any], ...] = (
     {"durable_name": "C1", "ack_policy": "explicit"},
@@ -37,7 +38,7 @@ def _cells(*spaces: Values) -> Iterator[tuple[str, Any]]:
         for field, values in space.items():
             yield from ((field, value) for value in values)
     for field in {**spaces[0], **spaces[1]}:
-        yield from ((field, value) for value in WRONG_TYPES)
+        yield from ((field, value) for value in WRONG_TYPES if (field, value) not in _AT_ONCE)
 
 
 def _stream_case(field: str, value: Any) -> list[Operation]:

@@ -132,6 +132,7 @@ def test_what_a_create_asks_for() -> None:
     made = asked("CONSUMER.CREATE.S.C", {"durable_name": "C", "filter_subject": None}, action="update")
     assert made == ConsumerRequest(ConsumerConfig(name="C", durable_name="C"), "update")
     assert asked("CONSUMER.CREATE.S.C", {}) == ConsumerRequest(ConsumerConfig(name="C"), "")
+    assert asked("CONSUMER.CREATE.S.C", {"name": "D"}) == ConsumerRequest(ConsumerConfig(name="C"), "")
     assert asked("CONSUMER.CREATE.S", {}) == ConsumerRequest(ConsumerConfig(), "")
     filtered = asked("CONSUMER.CREATE.S.C.a.b", {"filter_subject": "a.b"})
     assert isinstance(filtered, ConsumerRequest)
@@ -141,8 +142,8 @@ def test_what_a_create_asks_for() -> None:
     "name, config, fields, number",
     [
         ("CONSUMER.CREATE.S.C", {}, {"stream_name": "T"}, 10056),
-        ("CONSUMER.CREATE.S.C", {"name": "D"}, {}, 10132),
-        ("CONSUMER.CREATE.S.C", {"name": "C", "durable_name": "D"}, {}, 10132),
+        ("CONSUMER.CREATE.S.C", {"name": "C", "durable_name": "D"}, {}, 10017),
+        ("CONSUMER.CREATE.S", {"name": "C", "durable_name": "D"}, {}, 10132),
         ("CONSUMER.CREATE.S.a/b", {}, {}, 10127),
         ("CONSUMER.CREATE.S", {"durable_name": "D"}, {}, 10020),
         ("CONSUMER.DURABLE.CREATE.S.C", {}, {}, 10018),

@@ -172,7 +172,8 @@ DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
         ("C-41", PLACED, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), True),
         ("C-41", PLACED, {"config": {}}, refusal(10025, 'invalid JSON: field "max_msgs" …'), False),
         ("C-41", CREATE, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), False),
-        ("C-41", PLACED, refusal(10052), refusal(10025, 'invalid JSON: field "placement" …'), False),
+        ("C-41", PLACED, refusal(10052), refusal(10025, 'invalid JSON: field "placement" …'), True),
+        ("C-41", PLACED, refusal(10052), {"config": {}}, False),
     ],
 )
 def test_a_mask_explains_its_conflict_and_nothing_else(

@@ -40,6 +40,7 @@ _START = {  # deliver policy: what messages call it, and the options that it tak
 
 def checked(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Refusal:
     """The configuration with its defaults, or the first rule that it breaks by itself."""
+    config = _without_negatives(config)
     return (
         _names_refused(config)
         or _policies_refused(config, stream)
@@ -51,6 +52,15 @@ def checked(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Re
         or _not_ours_refused(config)
         or _with_defaults(config, stream)
     )
+
+
+def _without_negatives(config: ConsumerConfig) -> ConsumerConfig:
+    """The configuration without numbers below 0 where those stand for none, as zero does."""
+    numbers = {name: getattr(config, name) for name in ("max_waiting", "max_batch", "max_bytes")}
+    times = {name: getattr(config, name) for name in ("max_expires", "idle_heartbeat")}
+    kept: dict[str, Any] = {name: value if (value or 0) > 0 else None for name, value in numbers.items()}
+    kept |= {name: value if (value or NO_TIME) > NO_TIME else None for name, value in times.items()}
+    return config.model_copy(update=kept)
 
 
 def _names_refused(config: ConsumerConfig) -> Refusal | None:  # CON-07
@@ -104,7 +114,7 @@ def _push_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | Non
         return refusals.DELIVER_SUBJECT_CYCLE
     if config.max_waiting:  # CON-21
         return refusals.PUSH_MAX_WAITING
-    if config.ack_policy == "none" and (config.max_ack_pending or 0) > 0:  # CON-22
+    if config.ack_policy == "none" and (_most_pending(config, stream) or 0) > 0:  # CON-22
         return refusals.MAX_ACK_PENDING_NEEDS_ACKS
     if heartbeat != NO_TIME and heartbeat < SHORTEST_HEARTBEAT:  # CON-23
         return refusals.HEARTBEAT_TOO_SHORT
@@ -118,14 +128,10 @@ def _pull_refused(config: ConsumerConfig) -> Refusal | None:
         return refusals.REPLAY_POLICY_INVALID
     if config.rate_limit_bps:  # CON-21
         return refusals.PULL_RATE_LIMIT
-    if (config.max_waiting or 0) < 0:
-        return refusals.MAX_WAITING_NEGATIVE
     if config.idle_heartbeat:
         return refusals.PULL_HEARTBEAT
     if config.flow_control:
         return refusals.PULL_FLOW_CONTROL
-    if (config.max_batch or 0) < 0:
-        return refusals.MAX_BATCH_NEGATIVE
     if config.max_expires and config.max_expires < SHORTEST_EXPIRES:
         return refusals.MAX_EXPIRES_TOO_SHORT
     return None
@@ -203,7 +209,7 @@ def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConf
         for name in (
             *("description", "durable_name", "opt_start_seq", "opt_start_time", "backoff"),
             *("filter_subject", "filter_subjects", "rate_limit_bps", "sample_freq", "dead_letter"),
-            *("idle_heartbeat", "max_batch", "max_expires", "deliver_subject", "deliver_group"),
+            *("deliver_subject", "deliver_group"),
         )
     }
     filled |= dict.fromkeys(
@@ -214,15 +220,14 @@ def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConf
     filled["metadata"] = metadata or None
     filled["name"] = config.name or config.durable_name or None
     filled["max_deliver"] = config.max_deliver if (config.max_deliver or 0) > 0 else -1  # RDL-10
-    filled["max_bytes"] = config.max_bytes if (config.max_bytes or 0) > 0 else None
     in_turn = config.max_ack_pending_per_subject or 0
     filled["max_ack_pending_per_subject"] = in_turn if in_turn > 0 else None
     if not config.is_push:
         filled["max_waiting"] = config.max_waiting or DEFAULT_MAX_WAITING
-    if acks:
-        filled["ack_wait"] = config.backoff[0] if config.backoff else config.ack_wait or DEFAULT_ACK_WAIT
-        most = (limits.max_ack_pending if limits else None) or DEFAULT_MAX_ACK_PENDING
-        filled["max_ack_pending"] = max(config.max_ack_pending or most, -1)
+    ack_wait = config.backoff[0] if config.backoff else config.ack_wait
+    filled["ack_wait"] = ack_wait or (DEFAULT_ACK_WAIT if acks else None)
+    most = _most_pending(config, stream) or (DEFAULT_MAX_ACK_PENDING if acks else None)
+    filled["max_ack_pending"] = None if most is None else max(most, -1)
     threshold = config.inactive_threshold or NO_TIME
     if threshold <= NO_TIME:
         threshold = (limits.inactive_threshold if limits else None) or NO_TIME
@@ -230,6 +235,12 @@ def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConf
         threshold = EPHEMERAL_THRESHOLD
     filled["inactive_threshold"] = threshold if threshold > NO_TIME else None
     return config.model_copy(update=filled)
+
+
+def _most_pending(config: ConsumerConfig, stream: StreamConfig) -> int | None:
+    """``max_ack_pending`` as asked for, else as the stream has it for its consumers (CON-13)."""
+    limits = stream.consumer_limits
+    return config.max_ack_pending or (limits.max_ack_pending if limits else None)
 
 
 def duration_text(value: timedelta) -> str:

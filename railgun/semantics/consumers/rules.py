@@ -16,6 +16,7 @@ from railgun.model.subjects import collides
 from railgun.semantics.consumers.config_rules import checked, duration_text
 
 _FIXED = {  # CON-11: field to what the refusal calls it
+    "mem_storage": "storage type",
     "deliver_policy": "deliver policy",
     "opt_start_seq": "start sequence",
     "opt_start_time": "start time",
@@ -24,7 +25,6 @@ _FIXED = {  # CON-11: field to what the refusal calls it
     "idle_heartbeat": "heart beats",
     "flow_control": "flow control",
     "max_waiting": "max waiting",
-    "mem_storage": "storage",
 }
 
 
@@ -32,8 +32,13 @@ def normalise_consumer(
     config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig], *, consumers: int
 ) -> ConsumerConfig | Refusal:
     """The configuration of a new consumer beside ``others``, of a stream that has so many; or why there can be none."""
-    stored = _allowed(config, stream, others)
-    if isinstance(stored, ConsumerConfig) and 0 < stream.max_consumers <= consumers:
+    stored = _allowed(config, stream)
+    if isinstance(stored, Refusal):
+        return stored
+    refusal = _queue_refused(stored, stream, list(others))
+    if refusal is not None:
+        return refusal
+    if 0 < stream.max_consumers <= consumers:
         return refusals.TOO_MANY_CONSUMERS  # CFG-28
     return stored
 
@@ -54,10 +59,10 @@ def check_consumer_update(
     listened: bool,
 ) -> ConsumerConfig | Refusal:
     """The configuration after the update, or why ``old`` stays. ``listened``: somebody is on the old deliver subject."""
-    stored = _allowed(new, stream, others)
+    stored = _allowed(new, stream)
     if isinstance(stored, Refusal):
         return stored
-    return _change_refused(old, stored, listened) or stored
+    return _change_refused(old, stored, listened) or _queue_refused(stored, stream, list(others)) or stored
 
 
 def violated_limits(stream: StreamConfig, consumers: Iterable[ConsumerConfig]) -> Refusal | None:
@@ -66,13 +71,10 @@ def violated_limits(stream: StreamConfig, consumers: Iterable[ConsumerConfig]) -
     return refusals.consumers_violated(above) if above else None
 
 
-def _allowed(
-    config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig]
-) -> ConsumerConfig | Refusal:
+def _allowed(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Refusal:
+    """The configuration with its defaults, or why no consumer of the stream can have it, new or old."""
     stored = checked(config, stream)
-    if isinstance(stored, Refusal):
-        return stored
-    return _limits_refused(stored, stream) or _queue_refused(stored, stream, list(others)) or stored
+    return stored if isinstance(stored, Refusal) else _limits_refused(stored, stream) or stored
 
 
 def _limits_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:  # CON-13
