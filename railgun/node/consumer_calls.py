@@ -18,18 +18,21 @@ from railgun.model.wire import ApiRequest, Frame
 from railgun.node.attendance import Attendance, key_of
 from railgun.node.consuming import Consuming
 from railgun.node.listening import Listening
+from railgun.node.long_calls import Turn
 from railgun.node.pushing import Pushing
 from railgun.node.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.node.work import Work
 from railgun.semantics.consumers import pulls
 from railgun.semantics.consumers.rules import check_consumer_update, kept_by_update, normalise_consumer
+from railgun.semantics.consumers.start import last_for
 from railgun.semantics.consumers.state import ConsumerState
+from railgun.semantics.steps import Steps
 from railgun.semantics.stream import StreamState
 
+CREATES = frozenset({Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE})
 OPERATIONS = frozenset(
     {
-        Operation.CONSUMER_CREATE,
-        Operation.CONSUMER_DURABLE_CREATE,
+        *CREATES,
         Operation.CONSUMER_INFO,
         Operation.CONSUMER_DELETE,
         Operation.CONSUMER_NAMES,
@@ -77,16 +80,25 @@ class ConsumerCalls:
                     lambda one: api.info_object(stream.name, one, self._seen(stream, one)),
                 )
             ]
-        if operation in (Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE):
-            made = self._create(request, name, stream, time, work)
-        else:
-            made = self._existing(name, stream, time, work)
+        made = self._existing(name, stream, time, work)
         return [error_response(operation, made) if isinstance(made, Refusal) else made]
 
     # -- life
 
+    def create(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, turn: Turn
+    ) -> Steps[list[Frame]]:
+        """Make or change a consumer; to find where it starts may take longer than a drain."""
+        if stream is None:
+            return [error_response(name.operation, _unknown_stream(request, name))]
+        asked, last = api.parse_consumer(request.body, name), 0
+        if not isinstance(asked, Refusal) and stream.consumers.get(asked[0].name or "") is None:
+            last = yield from last_for(stream, asked[0])
+        made = self._create(request, name, stream, turn.time, turn.work, last)
+        return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
+
     def _create(
-        self, request: ApiRequest, name: ApiName, stream: StreamState, time: int, work: Work
+        self, request: ApiRequest, name: ApiName, stream: StreamState, time: int, work: Work, last: int
     ) -> Frame | Refusal:
         asked = api.parse_consumer(request.body, name)
         if isinstance(asked, Refusal):
@@ -105,7 +117,7 @@ class ConsumerCalls:
         if isinstance(decided, Refusal):
             return decided
         if existing is None:
-            existing = stream.consumers.create(decided, time)
+            existing = stream.consumers.create(decided, time, last)
             work.touch(stream)
             key = key_of(stream, existing)
             self._listening.added(key, decided, work, time)

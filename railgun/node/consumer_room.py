@@ -20,12 +20,14 @@ from railgun.node.consuming import Consuming
 from railgun.node.dead_letters import DeadLetters, ReadLog
 from railgun.node.delivering import Delivering
 from railgun.node.listening import Listening
+from railgun.node.long_calls import Turn
 from railgun.node.ownership import OwnedStreams
 from railgun.node.pushing import Pushing
 from railgun.node.republishing import Republishing
 from railgun.node.watch import Watch
 from railgun.node.work import Work
 from railgun.semantics.consumers.journal import Journal
+from railgun.semantics.steps import Steps
 from railgun.semantics.stream import StreamState
 
 
@@ -118,6 +120,12 @@ class ConsumerRoom:
     ) -> list[Frame] | None:
         """The answer to a call about consumers."""
         return self._calls.answer(request, name, stream, time, now, work)
+
+    def create(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, turn: Turn
+    ) -> Steps[list[Frame]]:
+        """The answer to a call that makes or changes a consumer."""
+        return self._calls.create(request, name, stream, turn)
 
     def stream_changed(self, change: str, stream: StreamState, work: Work, time: int) -> None:
         """A stream was created, updated or deleted, and its consumers with it (CFG-34, ADV-12)."""

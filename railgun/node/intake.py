@@ -21,6 +21,7 @@ from railgun.model.refusals import Refusal
 from railgun.model.wire import ApiRequest, Forward, Frame, PublishPack, WireError
 from railgun.node.captures import CAPTURES, Captures
 from railgun.node.clock import ShardClock
+from railgun.node.consumer_calls import CREATES
 from railgun.node.consumer_calls import OPERATIONS as CONSUMER_OPERATIONS
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.dead_letters import STORE
@@ -192,7 +193,7 @@ class Intake:
             return self._registrar.change(request, name, self._clock.time)
         if operation.needs_stream:
             state = self._streams.get(name.stream)
-            if operation in CONSUMER_OPERATIONS:
+            if operation in CONSUMER_OPERATIONS - CREATES:
                 return self._consumers.answer(request, name, state, self._clock.time, now, work)
             self._long_calls.start(self._call(request, name, state), Turn(work, self._clock.time, now))
             return None
@@ -207,13 +208,20 @@ class Intake:
         return [api.list_response(request.body, self._streams)]
 
     def _call(self, request: ApiRequest, name: ApiName, state: StreamState | None) -> Call:
+        """A call about a stream, which may take longer than this drain."""
+
+        def begin(stream: StreamState | None, turn: Turn) -> Steps[list[Frame]]:
+            if name.operation in CREATES:
+                return self._consumers.create(request, name, stream, turn)
+            return api.answer(request, name, stream, turn.memo)
+
         return Call(
             request.client,
             request.request,
             name.stream,
             0 if state is None else state.incarnation,
             name.operation in _REMOVALS,
-            lambda stream, turn: api.answer(request, name, stream, turn.memo),
+            begin,
             [api.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
         )
 

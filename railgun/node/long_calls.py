@@ -39,7 +39,7 @@ class Turn:
     memo: Memo = field(default_factory=dict)
 
 
-Answer = list[Frame] | None
+Answer = list[Frame]
 Begin = Callable[[StreamState | None, Turn], Steps[Answer]]
 
 
@@ -130,8 +130,7 @@ class LongCalls:
                 limit -= cost
                 self._left -= cost
         except StopIteration as done:
-            if done.value is not None:
-                turn.work.answer(call.client, call.request, done.value)
+            turn.work.answer(call.client, call.request, done.value)
             return True
         self._running[number] = running
         self._journal.drop(self._calls, number)

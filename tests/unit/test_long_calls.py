@@ -180,3 +180,27 @@ def test_a_new_owner_answers_nothing_that_it_was_not_asked() -> None:
     shards.settle()
     assert 0 < shards.answer(again)["purged"] < 5 * ORDERS
     assert state_of(shards).messages == 0
+
+
+@pytest.mark.rule("STA-02")
+@pytest.mark.parametrize("abort_every", [0, 4])
+def test_a_consumer_that_starts_at_the_last_of_many_is_made_when_that_is_found(abort_every: int) -> None:
+    shards = Shards(1)
+    shards.request("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
+    shards.settle()
+    for kind in ("old", "new"):
+        for start in range(0, 400, 20):
+            shards.publish("S", [f"s.{kind}.{number}" for number in range(start, start + 20)])
+            shards.step(0)
+    body = {"name": "c", "deliver_policy": "last", "filter_subject": "s.old.*"}
+    asked = shards.request("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": body}, stream="S")
+    shards.step(0)
+    assert asked not in shards.answers
+    assert len(state_of(shards).consumers) == 0
+    shards.publish("S", ["s.old.7", "s.new.7"])
+    for number in range(1, 100):
+        if asked in shards.answers:
+            break
+        shards.step(0, abort=abort_every > 0 and number % abort_every == 0)
+    assert shards.answer(asked)["name"] == "c"
+    assert state_of(shards).consumers.get("c").ahead.next == 801

@@ -12,6 +12,7 @@ from railgun.semantics.consumers.ahead import Removals
 from railgun.semantics.consumers.deadlines import Deadlines
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.consumers.state import ConsumerState
+from railgun.semantics.steps import finish
 from railgun.state import keys
 
 if TYPE_CHECKING:
@@ -76,12 +77,17 @@ class Consumers:
 
     # -- their life
 
-    def create(self, config: ConsumerConfig, now: int) -> ConsumerState:
-        """A consumer with a normalised configuration and a name; where it starts is decided here, once (STA-12)."""
+    def create(self, config: ConsumerConfig, now: int, last: int | None = None) -> ConsumerState:
+        """A consumer with a normalised configuration and a name; where it starts is decided here, once (STA-12).
+
+        ``last``: what :func:`start.last_for` found, if somebody has looked.
+        """
         self._made += 1
         overlay, incarnation = self._stream.overlay, self._stream.incarnation
         overlay.put(keys.all_of(keys.CONSUMERS_MADE, incarnation), keys.number(self._made))
-        begins = start.start_of(self._stream, config)
+        if last is None:
+            last = finish(start.last_for(self._stream, config))
+        begins = start.start_of(self._stream, config, last)
         consumer = ConsumerState(self._stream, self._made, config, now, begins)
         self._keep(consumer)
         self._owe_last_of_each(consumer)
