@@ -18,6 +18,7 @@ first  then                        value
 ``m``  incarnation                 how many consumers were ever made, 8 bytes
 ``q``  incarnation, number         ConsumerRecord
 ``w``  incarnation, number, block  PendingBlock of that consumer
+``g``  incarnation, number, block  bitmap of what that consumer gave up
 =====  ==========================  =======================================
 """
 
@@ -40,7 +41,8 @@ BODY = b"p"
 CONSUMERS_MADE = b"m"
 CONSUMER = b"q"
 PENDING = b"w"
-OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING)
+GIVEN_UP = b"g"
+OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP)
 
 _NUMBER = struct.Struct(">Q")
 
@@ -67,6 +69,16 @@ def pending(incarnation: int, consumer: int, block: int) -> bytes:
 def all_pending(incarnation: int, consumer: int) -> bytes:
     """The prefix of everything that is pending at a consumer."""
     return PENDING + _NUMBER.pack(incarnation) + _NUMBER.pack(consumer)
+
+
+def given_up(incarnation: int, consumer: int, stretch: int) -> bytes:
+    """The key of what a consumer gave up within a stretch of sequences."""
+    return all_given_up(incarnation, consumer) + _NUMBER.pack(stretch)
+
+
+def all_given_up(incarnation: int, consumer: int) -> bytes:
+    """The prefix of everything that a consumer gave up."""
+    return GIVEN_UP + _NUMBER.pack(incarnation) + _NUMBER.pack(consumer)
 
 
 def all_of(kind: bytes, incarnation: int) -> bytes:

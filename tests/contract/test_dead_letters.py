@@ -199,6 +199,34 @@ def test_the_copy_has_the_body_of_a_message_that_its_stream_removes(rg: Railgun,
     assert (letter.subject, letter.payload) == (f"{stream.name}.a", b"body")
 
 
+@pytest.mark.rule("RET-11", "DLQ-06")
+@pytest.mark.parametrize("retention", ["workqueue", "interest"])
+def test_the_copy_resolves_a_message_out_of_deliveries(rg: Railgun, retention: str) -> None:
+    stream, dead = filled(rg, retention=retention), filled(rg)
+    worker = RawConsumer(rg, stream.name, dead_letter=dead.name, max_deliver=2)
+    rg.publish(f"{stream.name}.a", b"bad")
+    rg.publish(f"{stream.name}.a", b"good")
+    exhaust(worker, 2)
+    (letter,) = letters(dead, 1)
+    assert letter.payload == b"bad"
+    assert held(stream) == [2]
+    worker.ack(*worker.take())
+    assert held(stream) == []
+
+
+@pytest.mark.rule("RET-11", "RET-13")
+def test_the_copy_for_one_consumer_leaves_the_message_to_the_others(rg: Railgun) -> None:
+    stream, dead = filled(rg, retention="interest"), filled(rg)
+    strict = RawConsumer(rg, stream.name, "STRICT", dead_letter=dead.name, max_deliver=1)
+    other = RawConsumer(rg, stream.name, "OTHER")
+    rg.publish(f"{stream.name}.a", b"body")
+    exhaust(strict, 1)
+    letters(dead, 1)
+    assert held(stream) == [1]
+    other.ack(*other.take())
+    assert held(stream) == []
+
+
 # ------------------------------------------------------------ when, and how often
 
 

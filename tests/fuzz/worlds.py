@@ -19,7 +19,7 @@ from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, LogAppend
 from railgun.semantics import expiry, id_digest, index, memory, stream
-from railgun.semantics.consumers import ahead, collection, deadlines, pending
+from railgun.semantics.consumers import ahead, collection, deadlines, given_up, pending
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.stream import StreamState
 from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
@@ -37,6 +37,7 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (expiry, "_SLACK", 1),
     (deadlines, "_SLACK", 1),
     (pending, "_SHIFT", 2),
+    (given_up, "_SHIFT", 2),
     (ahead, "REMEMBERED", 2),
     (collection, "REMEMBERED_SUBJECTS", 2),
     (stream, "ACCEPTED_SUBJECTS", 2),
@@ -278,6 +279,7 @@ def _consumer(consumer: Any) -> dict[str, Any]:
         "config": consumer.config,
         "numbers": (consumer.delivered, consumer.floor, consumer.created),
         "counts": (consumer.num_ack_pending, consumer.num_redelivered, consumer.num_pending),
+        "given_up": [one for one in range(consumer.stream.last_seq + 1) if one in consumer.given_up],
         "pending": [
             run.part(sequence, sequence + 1)._replace(due=0)  # whether it was seen to be over is not stored
             for run in consumer.pending

@@ -67,6 +67,7 @@ class Consumer:
     pending: dict[int, Delivery] = field(default_factory=dict)
     ready: list[int] = field(default_factory=list)  # to be delivered again, in order
     given_up: set[int] = field(default_factory=set)  # out of deliveries and never answered
+    buried: list[int] = field(default_factory=list)  # out of deliveries and copied, just now
     order_known: bool = True
     events: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -126,7 +127,9 @@ class Consumer:
         self.events.append(("max_deliver", sequence, one.last, one.count))
         if self.config.dead_letter:
             self.events.append(("dead", sequence, one.last, one.count))
-        self.given_up.add(sequence)
+            self.buried.append(sequence)
+        else:
+            self.given_up.add(sequence)
         self.drop(sequence)
 
     def look(self, now: int) -> None:
@@ -179,6 +182,13 @@ class Model:
         others = [one for one in self.consumers.values() if one is not consumer]
         if self.retention == "workqueue" or not any(self.needed(one, sequence) for one in others):
             self.remove(sequence)
+
+    def done_with_copies(self) -> None:
+        """A dead letter resolves the message as an ack does (RET-11)."""
+        for consumer in self.consumers.values():
+            for sequence in consumer.buried:
+                self.done(consumer, sequence)
+            consumer.buried.clear()
 
     # -- delivery
 
@@ -401,6 +411,7 @@ class Both:
             consumer.order_known = False
 
     def check(self) -> None:
+        self.model.done_with_copies()
         events = [
             (e.consumer, e.kind, e.stream_seq, e.consumer_seq, e.deliveries)
             for e in self.state.consumers.events

@@ -35,7 +35,7 @@ class Consumers:
         self._by_number: dict[int, ConsumerState] = {}
         self._by_name: dict[str, ConsumerState] = {}
         self._touched: dict[int, ConsumerState] = {}
-        self._holding: dict[int, ConsumerState] = {}  # those that have something pending
+        self._holding: dict[int, ConsumerState] = {}  # those that have something pending or given up
         self._deadlines = Deadlines[int]()
         self._interest: dict[str, bool] = {}
 
@@ -47,7 +47,7 @@ class Consumers:
         for key, data in list(overlay.scan(keys.all_of(keys.CONSUMER, incarnation))):
             consumer = ConsumerState.load(self._stream, keys.sequence_in(key), data)
             self._keep(consumer)
-            if consumer.pending:
+            if consumer.holds:
                 self.hold(consumer)
                 self._deadlines.watch(consumer.number, consumer.redelivery.next_deadline())
 
@@ -123,8 +123,9 @@ class Consumers:
         del self._by_name[consumer.name]
         self._deadlines.forget(number)
         overlay.delete(keys.of(keys.CONSUMER, incarnation, number))
-        for key, _ in list(overlay.scan(keys.all_pending(incarnation, number))):
-            overlay.delete(key)
+        for prefix in (keys.all_pending(incarnation, number), keys.all_given_up(incarnation, number)):
+            for key, _ in list(overlay.scan(prefix)):
+                overlay.delete(key)
         self._interest.clear()
         self.events.append(Event("deleted", consumer.name))
         if self._stream.config.retention == "interest":
@@ -215,7 +216,7 @@ class Consumers:
         self.hold(consumer)
 
     def hold(self, consumer: ConsumerState) -> None:
-        """The consumer may have something pending."""
+        """The consumer may have something pending or given up."""
         self._holding[consumer.number] = consumer
 
     def seal(self) -> None:
@@ -223,7 +224,7 @@ class Consumers:
         for number, consumer in self._touched.items():
             consumer.seal()
             self._deadlines.watch(number, consumer.redelivery.next_deadline())
-            if not consumer.pending:
+            if not consumer.holds:
                 self._holding.pop(number, None)
         self._touched.clear()
 

@@ -32,9 +32,9 @@ class Unneeded(NamedTuple):
 
 def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -> None:
     """The runs were resolved by an acknowledgement, which may name more than was still pending."""
-    if consumer.given_up.bounds:  # a late answer is one, too
-        consumer.given_up.remove(0 if consumer.terms.acks_all else ack.sequence, ack.sequence + ack.length)
-        consumer.touch()
+    first = 0 if consumer.terms.acks_all else ack.sequence
+    if consumer.given_up and consumer.given_up.remove(first, ack.sequence + ack.length):
+        consumer.touch()  # a late answer is one, too
     if consumer.stream.config.retention == "limits":
         return
     resolved(consumer, [(run.sequence, run.end) for run in runs])

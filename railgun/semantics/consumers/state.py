@@ -16,9 +16,9 @@ from railgun.semantics.consumers import acknowledgement, delivery, retention
 from railgun.semantics.consumers.ahead import Ahead
 from railgun.semantics.consumers.basket import Basket, Run, Taken
 from railgun.semantics.consumers.events import Event, Kind
+from railgun.semantics.consumers.given_up import GivenUp
 from railgun.semantics.consumers.owed import InStreamOrder, InTurn, Owed
 from railgun.semantics.consumers.pending import PendingRun, PendingRuns
-from railgun.semantics.consumers.ranges import Ranges
 from railgun.semantics.consumers.redelivery import Redelivery
 from railgun.semantics.consumers.terms import UNLIMITED, Terms
 from railgun.state import keys
@@ -55,7 +55,7 @@ class ConsumerState:
         self.delivered = Pair(0, 0)
         self._floor = Pair(0, start - 1)  # what an ack of policy `all` covered, or where the consumer began
         self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
-        self.given_up = Ranges()  # out of deliveries, never answered, and still in the stream (RET-11)
+        self.given_up = GivenUp(stream.overlay, stream.incarnation, number)
         self.acknowledged = 0  # since it was loaded: every so many of them are sampled
         self._configure(config, start)
 
@@ -67,7 +67,7 @@ class ConsumerState:
         consumer = cls(stream, number, config, record["created"], record["next"])
         consumer.delivered = Pair(record["delivered_consumer"], record["delivered_stream"])
         consumer._floor = Pair(record["floor_consumer"], record["floor_stream"])
-        consumer.given_up = Ranges(record["given_up"])
+        consumer.given_up.load(record["given_up"])
         consumer.pending.load()
         consumer._configure(config, record["next"])
         return consumer
@@ -138,7 +138,13 @@ class ConsumerState:
     @property
     def first_needed(self) -> int:
         """It needs no message below this sequence."""
-        return min([self.pending.lowest() or self.ahead.next, self.ahead.next, *self.given_up.bounds[:1]])
+        lowest = (self.pending.lowest(), self.given_up.lowest(), self.ahead.next)
+        return min(sequence for sequence in lowest if sequence is not None)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it must be told of messages that go."""
+        return bool(self.pending or self.given_up)
 
     def may_need(self, start: int, end: int) -> bool:
         """Whether it may need any message of [start, end)."""
@@ -189,6 +195,8 @@ class ConsumerState:
         """Messages are gone from the stream: what of them was pending (RDL-14)."""
         runs = self.pending.remove(start, end)
         self._give_up(runs)
+        if self.given_up and self.given_up.remove(start, end):
+            self.touch()
         return runs
 
     def purged(self, next_sequence: int) -> None:
@@ -246,12 +254,15 @@ class ConsumerState:
         self._floor = Pair(max(self._floor.consumer, consumer), max(self._floor.stream, stream))
 
     def spend(self, runs: list[PendingRun]) -> None:
-        """The last delivery went unanswered: no longer pending, and still in the stream (RDL-08, RET-11)."""
+        """The last delivery went unanswered: no longer pending, and still in the stream unless a copy is made (RDL-08, RET-11)."""
         self._give_up(runs)
         for run in runs:
-            self.given_up.add(run.sequence, run.end)
+            if not self.terms.dead_letter:
+                self.given_up.add(run.sequence, run.end)
             self.tell("max_deliver", run)
             self.bury(run, "max_deliver")
+        if self.terms.dead_letter:
+            retention.resolved(self, ((run.sequence, run.end) for run in runs))
 
     def tell(self, kind: Kind, run: PendingRun, **fields: Any) -> None:
         """An event for each message of the run."""
@@ -278,7 +289,7 @@ class ConsumerState:
     def seal(self) -> None:
         """Write what changed into the overlay."""
         self.pending.seal()
-        self.given_up.remove(0, self.stream.first_seq)
+        self.given_up.seal()
         record = {
             "name": self.name,
             "config": self._config_json,
@@ -288,7 +299,7 @@ class ConsumerState:
             "floor_consumer": self._floor.consumer,
             "floor_stream": self._floor.stream,
             "next": self.ahead.next,
-            "given_up": self.given_up.bounds,
+            "given_up": [],  # where older versions kept it
         }
         key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)
         self.stream.overlay.put(key, wire.encode("consumer_record", record))
