@@ -5,7 +5,6 @@ A check that makes later ones pointless (no broker, no topics) ends the examinat
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,15 +30,15 @@ from railgun.cli.transactions import hung_transactions, records_in
 from railgun.client.operations import Pong, ping
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.answers import answer_of
-from railgun.kafka.cluster import CLUSTER_KEY, Protected, read_registry
+from railgun.kafka.cluster import read_registry
 from railgun.kafka.embedded.java import find_java, java_version
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import cell_topics
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.names import Names
-from railgun.model.wire import WireError, decode
+from railgun.model.registry import Protected, RegisteredStream, ShardOwner, StreamGone, parse
+from railgun.model.unreadable import Unreadable
 
-_STREAM_KEY: Final = b"stream/"
 _START: Final = "railgun worker --config railgun.toml"
 _ASK: Final = 10.0
 
@@ -83,6 +82,14 @@ def _examine_cell(
             f"railgun init --server {settings.bootstrap} --prefix {names.prefix}, or start a worker: {_START}",
         )
         return
+    if registry.unreadable:
+        key, why = next(iter(registry.unreadable.items()))
+        yield note(
+            "registry",
+            f"{len(registry.unreadable)} record(s) of {names.registry} cannot be read and are skipped by everybody, such as "
+            f"{key[:100]!r}: {why.reason}",
+            "find out who writes there; workers write their records again when they change",
+        )
     plans = cell_topics(names, registry.cluster.partitions, registry.cluster.reply_factor)
     logs = {names.log(stream): stream for stream in registry.streams}
     seen = look(admin, [*(plan.name for plan in plans), *logs])
@@ -109,21 +116,20 @@ class Registry:
         self.cluster: Protected | None = None
         self.streams: dict[str, int] = {}  # active streams and their partitions
         self.nodes: dict[int, str] = {}  # shard -> the node that last announced itself as its owner
+        self.unreadable: dict[bytes, Unreadable] = {}  # by key, the records that everybody skips
 
     def visit(self, key: bytes, value: bytes | None) -> None:
-        try:
-            if key == CLUSTER_KEY and value is not None:
-                self.cluster = self.cluster or Protected.decode(value)
-            elif key.startswith(_STREAM_KEY):
-                name = key[len(_STREAM_KEY) :].decode()
-                record = None if value is None else decode("registry_stream", value)
+        match parse(key, value):
+            case Protected() as cluster:
+                self.cluster = self.cluster or cluster
+            case RegisteredStream() as stream:
+                self.streams[stream.name] = stream.partition
+            case StreamGone(name):
                 self.streams.pop(name, None)
-                if record is not None and record["state"] == "active":
-                    self.streams[name] = record["partition"]
-            elif key.startswith(b"epoch/") and value is not None:
-                self.nodes[int(key[len(b"epoch/") :])] = str(json.loads(value).get("node", "?"))
-        except (WireError, ValueError):
-            return  # a record that cannot be read is the workers' business
+            case ShardOwner(shard, _, node):
+                self.nodes[shard] = node
+            case Unreadable() as why:
+                self.unreadable.setdefault(key, why)
 
 
 def check_java() -> Finding:

@@ -63,7 +63,7 @@ class DeadLetter:
 
     def origin(self, field: str) -> str:
         """``Sequence``, ``Deliveries``, ``Reason``, ``Time`` …; empty if it was not noted."""
-        return self.message.header(ORIGIN + field) or ""
+        return (h.first(self.message.headers, ORIGIN + field) or b"").decode("utf-8", "replace")
 
     def own_headers(self) -> list[tuple[str, bytes]]:
         """The headers that it had as an ordinary message, without those that were conditions of its publish."""
@@ -80,13 +80,18 @@ class DeadLetter:
             "subject": self.message.subject,
             "origin": {
                 "stream": self.stream,
-                "seq": int(self.origin("Sequence") or 0),
+                "seq": _number(self.origin("Sequence")),
                 "consumer": self.consumer,
-                "deliveries": int(self.origin("Deliveries") or 0),
+                "deliveries": _number(self.origin("Deliveries")),
                 "reason": self.origin("Reason"),
                 "time": self.origin("Time"),
             },
         }
+
+
+def _number(text: str) -> int:
+    """A number that was noted; 0 where somebody wrote something else."""
+    return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def events(
             if cluster.as_json:
                 typer.echo(json.dumps({"subject": advisory.subject, **event}, ensure_ascii=False))
             else:
-                typer.echo(f"[{show_time(event['timestamp'])}] {describe(event)}")
+                typer.echo(f"[{_time(event)}] {describe(event)}")
             shown += 1
             if shown == count:
                 return
@@ -62,13 +62,32 @@ def _wanted(
     )
 
 
+def _time(event: Mapping[str, Any]) -> str:
+    told = event.get("timestamp")
+    try:
+        return show_time(str(told))
+    except ValueError:
+        return str(told)
+
+
 def kind_of(event: Mapping[str, Any]) -> str:
     """The last part of an event's type: ``max_deliver``, ``consumer_ack`` …"""
     return str(event.get("type", "")).rpartition(".")[2]
 
 
 def describe(event: Mapping[str, Any]) -> str:
-    """One sentence; an event that nobody wrote a sentence for is shown as it is."""
+    """One sentence; an event that nobody wrote a sentence for, or without what the sentence needs, is shown as it is."""
+    try:
+        sentence = _sentence(event)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        sentence = ""
+    if sentence:
+        return sentence
+    rest = {name: value for name, value in event.items() if name not in ("type", "id", "timestamp")}
+    return f"{kind_of(event)} {json.dumps(rest, ensure_ascii=False)}"
+
+
+def _sentence(event: Mapping[str, Any]) -> str:
     match kind_of(event):
         case "max_deliver":
             return f"{_message(event)} was delivered {event['deliveries']} times, and will not be again"
@@ -84,9 +103,8 @@ def describe(event: Mapping[str, Any]) -> str:
             return f"stream {event['stream']}: {_DONE.get(event['action'], event['action'])}"
         case "consumer_action":
             return f"consumer {_consumer(event)}: {_DONE.get(event['action'], event['action'])}"
-        case other:
-            rest = {name: value for name, value in event.items() if name not in ("type", "id", "timestamp")}
-            return f"{other} {json.dumps(rest, ensure_ascii=False)}"
+        case _:
+            return ""
 
 
 _DONE = {"create": "created", "modify": "changed", "delete": "removed"}

@@ -38,7 +38,8 @@ def init(
     if print_acls:
         _print_acls(cluster, user, client_user)
         return
-    from railgun.kafka.cluster import Protected, prepare_cluster
+    from railgun.kafka.cluster import prepare_cluster
+    from railgun.model.registry import Protected
 
     logging.getLogger("railgun.kafka.cluster").setLevel(logging.ERROR)  # what it would warn of is said below
     cluster.announce()

@@ -123,9 +123,7 @@ class AsyncRailgun:
         if isinstance(config, StreamConfig):
             chosen = operations.stream_config(config, fields)
         else:
-            chosen = operations.changed_config(
-                (await self.call(operations.stream_info(config))).config, fields
-            )
+            chosen = operations.changed_config(await self.call(operations.stream_info(config)), fields)
         await self.call(operations.update_stream(chosen))
         return AsyncStream(self, chosen.name)
 

@@ -36,9 +36,9 @@ from railgun.errors import (
 )
 from railgun.model.consumer_wire import Lease
 from railgun.model.partitioning import partition_of
-from railgun.model.replies import ReplyBatch
+from railgun.model.replies import parse
 from railgun.model.subjects import is_literal
-from railgun.model.wire import WireError
+from railgun.model.unreadable import Skipped, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class Connection:
         self._lanes: dict[str, Lane] = {}  # by stream
         self._lock = threading.RLock()
         self._listening: set[int] = set()
+        self._skipped = Skipped(logger)
         self.requests = Requests(self)
         self._packer: Packer | None = None  # the transport may fail before there is one
         self._error: RailgunError | None = None
@@ -96,10 +97,9 @@ class Connection:
         wakeups = Wakeups()
         leases: list[Lease] = []
         for data in batches:
-            try:
-                batch = ReplyBatch.decode(data)
-            except WireError as error:
-                logger.error("an answer cannot be read and is left out: %s", error)
+            batch = parse(data)
+            if isinstance(batch, Unreadable):
+                self._skipped.add("replies", f"{len(data)} bytes", batch)
                 continue
             leases += batch.leases
             for pack in batch.packs:

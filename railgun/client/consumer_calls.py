@@ -68,7 +68,7 @@ def update(
     else:
         call = operations.consumer_info(stream, config)
         info: ConsumerInfo = yield from session.call(connection, call, connection.timeout)
-        chosen = operations.changed_config(info.config, {**fields, "name": info.name})
+        chosen = operations.changed_config(info, {**fields, "name": info.name})
     return (yield from create(connection, stream, chosen, operations.UPDATE))
 
 

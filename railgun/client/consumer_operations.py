@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from railgun.api.names import ApiName, Operation
-from railgun.client.operations import Call, parse_done, parse_object
+from railgun.client.operations import Call, kept_fields, parse_done, parse_object
 from railgun.errors import ConfigError, api_error
 from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
@@ -76,10 +76,9 @@ def consumer_config(
     return _validated(chosen)
 
 
-def changed_config(current: ConsumerConfig, fields: dict[str, Any]) -> ConsumerConfig:
-    """The configuration with these fields changed. Raises ConfigError."""
-    kept = {name: getattr(current, name) for name in current.model_fields_set}
-    return _validated({**kept, **fields})
+def changed_config(info: ConsumerInfo, fields: dict[str, Any]) -> ConsumerConfig:
+    """The consumer's configuration with these fields changed. Raises ConfigError."""
+    return _validated({**kept_fields(info), **fields})
 
 
 def dead_letter_stream(name: str) -> StreamConfig:

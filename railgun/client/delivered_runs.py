@@ -6,11 +6,13 @@ sequences do, so that a message holds little more than its sequence, its payload
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from railgun.client.acks import AckBox
-from railgun.model import headers as h
+from railgun.kafka.headers import headers_of
+from railgun.model import log_record
 from railgun.model.consumer_wire import Lease
+from railgun.model.log_record import Extras
 
 
 class Record(Protocol):
@@ -20,16 +22,6 @@ class Record(Protocol):
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
     def offset(self) -> int | None: ...
-
-
-NO_MESSAGE = (0, 0)  # the identity of other records
-
-
-class Extras(NamedTuple):
-    """What is asked of few messages: it stays in the message's record until then."""
-
-    headers: h.Headers
-    time_ns: int
 
 
 class DeliveredRun:
@@ -73,15 +65,10 @@ def delivered_runs(lease: Lease, box: AckBox | None) -> list[DeliveredRun]:
 
 
 def extras_of(record: Record) -> Extras:
-    """Headers and time of a message of the log: railgun's own headers come last (the record format)."""
-    given = record.headers() or []
-    headers: h.Headers = () if len(given) == 3 else [(name, value or b"") for name, value in given[:-3]]
-    return Extras(headers, int(given[-2][1] or 0))
+    """Headers and time of a message of the log."""
+    return log_record.extras(headers_of(record))
 
 
 def identity(record: Record) -> tuple[int, int]:
     """Incarnation and sequence of a record; what is no message is below all that are."""
-    given = record.headers()
-    if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE:
-        return NO_MESSAGE
-    return int(given[-1][1] or 0), int(given[-3][1] or 0)
+    return log_record.identity(headers_of(record))

@@ -91,7 +91,7 @@ class Railgun:
         if isinstance(config, StreamConfig):
             chosen = operations.stream_config(config, fields)
         else:
-            chosen = operations.changed_config(self.call(operations.stream_info(config)).config, fields)
+            chosen = operations.changed_config(self.call(operations.stream_info(config)), fields)
         self.call(operations.update_stream(chosen))
         return Stream(self, chosen.name)
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from railgun.client.acks import AckBox, lease_runs
-from railgun.client.delivered_runs import DeliveredRun, Extras, delivered_runs
+from railgun.client.delivered_runs import DeliveredRun, delivered_runs
 from railgun.errors import RailgunError
 from railgun.model import headers as h
 from railgun.model.consumer_wire import AckRun, Lease
+from railgun.model.log_record import Extras
 from railgun.model.messages import StoredMessage
 from railgun.model.wire import Located
 

@@ -79,9 +79,9 @@ class KafkaTransport:
         self._registry.start()
         if not self.sync_registry(max(deadline - time.monotonic(), 1.0)):
             raise ConnectionLost(f"the topic {self._names.registry} could not be read to its end in time")
-        if tee.view.topology is None:
+        if tee.topology is None:
             raise NoWorker(self._nobody())
-        self._topology = tee.view.topology
+        self._topology = tee.topology
         return self._topology
 
     def _require_cluster(self, deadline: float) -> None:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from railgun.client.registry import CLUSTER_KEY, RegistryView
-from railgun.client.transport import Receiver, TakeAdvisories
+from railgun.client.transport import Receiver, TakeAdvisories, Topology
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
+from railgun.model import advisory_record, registry
+from railgun.model.unreadable import Skipped, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -176,10 +177,19 @@ class AdvisoryReader(Reader):
     ) -> None:
         super().__init__("railgun-advisories", settings, receiver, troubles)
         self._take = take
+        self._skipped = Skipped(logger)
         self.consumer.assign(places)
 
     def take(self, messages: list[Message]) -> None:
-        self._take([((one.key() or b"").decode("utf-8"), one.value() or b"") for one in messages])
+        found = []
+        for message in messages:
+            advisory = advisory_record.parse(message.key(), message.value())
+            if isinstance(advisory, Unreadable):
+                self._skipped.add(message.topic() or "", message.offset(), advisory)
+            else:
+                found.append(advisory)
+        if found:
+            self._take(found)
 
 
 class Tee:
@@ -187,13 +197,16 @@ class Tee:
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self.view = RegistryView(lambda: None)
+        self.topology: Topology | None = None
 
     def replies(self, batches: Sequence[bytes]) -> None:
         self._receiver.replies(batches)
 
     def registry(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        self.view.apply([record for record in records if record[0] == CLUSTER_KEY])
+        for key, value in records:
+            found = registry.parse(key, value) if key == registry.CLUSTER_KEY else None
+            if isinstance(found, registry.Protected):
+                self.topology = Topology(found.partitions, found.reply_factor)
         self._receiver.registry(records)
 
     def failed(self, error: RailgunError) -> None:

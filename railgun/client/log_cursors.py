@@ -1,23 +1,31 @@
 """Which records of a log are the messages that were leased.
 
 A :class:`Cursor` goes through the runs of one parcel. Records come in the order of the log: one below the wanted sequence is
-skipped, and one above it shows that the wanted message was removed. A :class:`Track` holds the cursors of one log, and what
+skipped, and one above it shows that the wanted message was removed. A record that cannot be read is skipped too, and said in the
+log: its message, which nobody acknowledges, is delivered again until it is out of deliveries. A :class:`Track` holds the cursors of one log, and what
 was read beyond them, so that a lease that goes on where the last one ended finds its records here.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from railgun.client.delivered_runs import NO_MESSAGE, Extras, Record, extras_of, identity
+from railgun.client.delivered_runs import Record, extras_of, identity
 from railgun.client.feeds import Parcel, content
 from railgun.errors import RailgunError
+from railgun.kafka.headers import headers_of
+from railgun.model import log_record
+from railgun.model.log_record import NO_MESSAGE, Extras
+from railgun.model.unreadable import Skipped, Unreadable
 
 if TYPE_CHECKING:
     from railgun.client.message import Delivery
+
+logger = logging.getLogger(__name__)
 
 NEAR = 500  # records that are read on rather than jumped over
 _FEW = 16  # records that are looked at one by one
@@ -25,6 +33,8 @@ _STRIDE = 1_024  # records that are taken together, at first
 _SUBJECTS = 20_000  # decoded subjects that are remembered
 
 _subjects: dict[bytes, str] = {}
+_BAD_KEY = Unreadable("log record", "its key is not a subject")
+_skipped = Skipped(logger)
 
 
 class Cursor:
@@ -116,6 +126,9 @@ class Cursor:
         subjects = [
             _subjects.get(key) or _subject(key) for key in [record.key() or b"" for record in records]
         ]
+        if None in subjects:
+            self._stride = max(len(records) // 2, _FEW)
+            return 0
         sequences = range(self.wanted, self.wanted + len(records))
         run = repeat(self.parcel.runs[self._at])
         self._found += map(self.parcel.make, run, sequences, subjects, payloads, records)
@@ -126,8 +139,10 @@ class Cursor:
         """Look at a few records one by one; the index behind the last one that was of use."""
         run, end = self._at, min(at + _FEW, len(records))
         for index in range(at, end):
-            incarnation, sequence = identity(records[index])
-            if (incarnation, sequence) < (self.incarnation, self.wanted):
+            incarnation, sequence = found = identity(records[index])
+            if found == NO_MESSAGE:
+                self._pass_over(records[index])
+            if found < (self.incarnation, self.wanted):
                 continue  # no message, or one that is behind us
             if incarnation > self.incarnation:
                 sequence = self._stop  # a stream of the same name took its place
@@ -148,8 +163,17 @@ class Cursor:
         if parcel.lease.headers_only:
             payload, extras = content(parcel.lease, payload, *extras_of(record))
         subject = _subjects.get(key) or _subject(key)
-        self._found.append(parcel.make(parcel.runs[self._at], self.wanted, subject, payload, extras))
+        if subject is None:
+            _skipped.add(parcel.lease.topic, record.offset(), _BAD_KEY)
+        else:
+            self._found.append(parcel.make(parcel.runs[self._at], self.wanted, subject, payload, extras))
         self._pass(1)
+
+    def _pass_over(self, record: Record) -> None:
+        """This is no message: a tombstone, or something to be said."""
+        why = log_record.fault(headers_of(record), record.value())
+        if why is not None:
+            _skipped.add(self.parcel.lease.topic, record.offset(), why)
 
     def _pass(self, count: int) -> None:
         """So many messages were found, or found to be gone."""
@@ -190,9 +214,11 @@ def first_from(records: Sequence[Record], at: int, wanted: tuple[int, int]) -> i
     return at
 
 
-def _subject(key: bytes) -> str:
-    """The subject of a record; its key may have a slot behind it."""
-    subject = key.partition(b"\0")[0].decode("utf-8")
+def _subject(key: bytes) -> str | None:
+    """The subject of a record; None if its key is none."""
+    subject = log_record.subject_of(key)
+    if subject is None:
+        return None
     if len(_subjects) >= _SUBJECTS:
         _subjects.clear()
     _subjects[key] = subject

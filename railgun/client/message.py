@@ -12,11 +12,12 @@ from typing import Any
 
 from railgun.client import fetching, steps
 from railgun.client.acks import ACK, NAK, PROGRESS, TERM, AckBox
-from railgun.client.delivered_runs import STATUS_RUN, DeliveredRun, Extras, Record, extras_of
+from railgun.client.delivered_runs import STATUS_RUN, DeliveredRun, Record, extras_of
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
 from railgun.model import headers as h
 from railgun.model.consumer_wire import AckRun
 from railgun.model.durations import to_nanos
+from railgun.model.log_record import Extras
 from railgun.model.messages import MessageViews
 
 Delay = timedelta | float | None

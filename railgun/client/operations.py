@@ -14,6 +14,7 @@ from railgun.api.names import ApiName, Operation
 from railgun.errors import ConfigError, RailgunError, api_error
 from railgun.model import frames
 from railgun.model.config import StreamConfig
+from railgun.model.consumers import ConsumerInfo
 from railgun.model.frames import status_of
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo
 from railgun.model.wire import Frame, HeaderList
@@ -222,10 +223,20 @@ def stream_config(config: StreamConfig | str, fields: dict[str, Any]) -> StreamC
     return _validated({**fields, "name": config})
 
 
-def changed_config(current: StreamConfig, fields: dict[str, Any]) -> StreamConfig:
-    """The configuration with these fields changed. Raises ConfigError."""
-    kept = {name: getattr(current, name) for name in current.model_fields_set}
-    return _validated({**kept, **fields, "name": current.name})
+def changed_config(info: StreamInfo, fields: dict[str, Any]) -> StreamConfig:
+    """The stream's configuration with these fields changed. Raises ConfigError."""
+    return _validated({**kept_fields(info), **fields, "name": info.config.name})
+
+
+def kept_fields(info: StreamInfo | ConsumerInfo) -> dict[str, Any]:
+    """What is set in a configuration. Raises ConfigError where a later version set what this one would drop."""
+    config = info.config
+    unknown = sorted(set(info.raw["config"]) - set(type(config).model_fields))
+    if unknown:
+        raise ConfigError(
+            f"{', '.join(unknown)} was set by a later version of railgun, and would be lost: change it with that version"
+        )
+    return {name: getattr(config, name) for name in config.model_fields_set}
 
 
 def _validated(fields: dict[str, Any]) -> StreamConfig:

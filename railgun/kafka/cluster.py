@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -15,27 +14,10 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import TIMEOUT, Topics, cell_topics, check_partitions, registry_topic, said_in_words
 from railgun.kafka.trouble import reach
 from railgun.model.names import Names
-from railgun.model.wire import decode, encode
+from railgun.model.registry import CLUSTER_KEY, Protected, parse
+from railgun.model.unreadable import Skipped, Unreadable
 
 log = logging.getLogger("railgun.kafka.cluster")
-
-CLUSTER_KEY: Final = b"cluster"
-
-
-class Protected(NamedTuple):
-    """The protected settings: later files may say otherwise, and are not obeyed."""
-
-    name: str
-    prefix: str
-    partitions: int
-    reply_factor: int
-
-    def encode(self) -> bytes:
-        return encode("registry_cluster", self._asdict())
-
-    @classmethod
-    def decode(cls, data: bytes) -> Protected:
-        return cls(**decode("registry_cluster", data))
 
 
 def read_registry(kafka: KafkaSettings, names: Names, visit: Callable[[bytes, bytes | None], None]) -> None:
@@ -63,19 +45,21 @@ def read_registry(kafka: KafkaSettings, names: Names, visit: Callable[[bytes, by
 def read_protected(kafka: KafkaSettings, names: Names) -> Protected | None:
     """The record of the first start. The *oldest* one counts: two first starts at once must agree on one.
 
-    Compaction keeps the newest instead, so where the two differ the oldest is written again.
+    Compaction keeps the newest instead, so where the two differ, or the newest cannot be read, the oldest is written again.
     """
-    found: list[bytes] = []
+    found: list[Protected | Unreadable] = []
+    skipped = Skipped(log)
 
     def keep(key: bytes, value: bytes | None) -> None:
-        if key == CLUSTER_KEY and value is not None:
-            found.append(value)
+        record = parse(key, value) if key == CLUSTER_KEY else None
+        if isinstance(record, Unreadable):
+            skipped.add(names.registry, key, record)
+        if isinstance(record, Protected | Unreadable):
+            found.append(record)
 
     read_registry(kafka, names, keep)
-    if not found:
-        return None
-    held = Protected.decode(found[0])
-    if found[-1] != found[0]:
+    held = next((one for one in found if isinstance(one, Protected)), None)
+    if held is not None and found[-1] != held:
         _write(kafka, names, held)
     return held
 

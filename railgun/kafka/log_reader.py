@@ -5,22 +5,27 @@ Below a wanted offset it waits; reading past the message, or to an end that lies
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from railgun.errors import RequestTimeout
+from railgun.kafka.headers import headers_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
-from railgun.model import headers as h
+from railgun.model import log_record
+from railgun.model.log_record import NO_MESSAGE
 from railgun.model.messages import StoredMessage
+from railgun.model.unreadable import Skipped, Unreadable
 from railgun.model.wire import Located
 
-_OURS = frozenset({h.LOG_SEQUENCE, h.LOG_TIME, h.LOG_INCARNATION})
+logger = logging.getLogger(__name__)
+
+_skipped = Skipped(logger)
 _NEAR = 500  # records that are read on rather than jumped over
 # A single message is wanted, not all that follows: with the usual 8 MiB and 100,000 records ahead, a get takes many times as long.
 _ONE_AT_A_TIME = {"fetch_message_max_bytes": 64 * 1024, "queued_min_messages": 1}
@@ -104,7 +109,7 @@ class LogReader:
                     reading.found[place] = None
                     break
                 position = (message.offset() or 0) + 1
-                sequence, incarnation = _identity(message)
+                incarnation, sequence = _identity(message)
                 if (sequence, incarnation) == (place.sequence, place.incarnation):
                     reading.found[place] = _stored(message, sequence)
                     break
@@ -136,25 +141,24 @@ class LogReader:
 
 
 def _identity(message: Message) -> tuple[int, int]:
-    """Sequence and incarnation of a record; (0, 0) for a tombstone or a foreign one."""
-    given = dict(_headers(message))
-    try:
-        return int(given[h.LOG_SEQUENCE]), int(given[h.LOG_INCARNATION])
-    except (KeyError, ValueError):
-        return 0, 0
+    """Incarnation and sequence of a record; what is no message is below all that are, and said in the log."""
+    given = headers_of(message)
+    found = log_record.identity(given)
+    if found == NO_MESSAGE:
+        _skip(message, log_record.fault(given, message.value()))
+    return found
 
 
-def _headers(message: Message) -> list[tuple[str, bytes]]:
-    given: Any = message.headers() or ()
-    return [(name, value or b"") for name, value in given]
+def _stored(message: Message, sequence: int) -> StoredMessage | None:
+    """The message; None, as if it were gone, where its key is not a subject."""
+    subject = log_record.subject_of(message.key())
+    if subject is None:
+        _skip(message, Unreadable("log record", "its key is not a subject"))
+        return None
+    headers, time_ns = log_record.extras(headers_of(message))
+    return StoredMessage(subject, sequence, message.value() or b"", headers, time_ns)
 
 
-def _stored(message: Message, sequence: int) -> StoredMessage:
-    headers = _headers(message)
-    return StoredMessage(
-        (message.key() or b"").partition(b"\0")[0].decode("utf-8"),
-        sequence,
-        message.value() or b"",
-        [(name, value) for name, value in headers if name not in _OURS],
-        int(h.first(headers, h.LOG_TIME) or 0),
-    )
+def _skip(message: Message, why: Unreadable | None) -> None:
+    if why is not None:
+        _skipped.add(message.topic() or "", message.offset(), why)

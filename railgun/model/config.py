@@ -27,7 +27,7 @@ from railgun.model.durations import from_nanos, rfc3339, to_nanos
 def _duration(value: object, info: ValidationInfo) -> object:
     """A bare number is a number of seconds from a caller, and of whole nanoseconds from the API."""
     try:
-        if info.context == _FROM_API:
+        if info.context in (_FROM_API, _FROM_ANSWER):
             if type(value) is not int:
                 raise ValueError("a duration is a whole number of nanoseconds")
             return from_nanos(value)
@@ -39,6 +39,7 @@ def _duration(value: object, info: ValidationInfo) -> object:
 
 
 _FROM_API = "from the API"
+_FROM_ANSWER = "from an answer of the API"
 Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(to_nanos, return_type=int)]
 NO_TIME = timedelta(0)
 
@@ -81,9 +82,12 @@ class ConfigModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_the_api_reads(cls, fields: Any, info: ValidationInfo) -> Any:
-        if info.context != _FROM_API or not isinstance(fields, dict):
+        if info.context not in (_FROM_API, _FROM_ANSWER) or not isinstance(fields, dict):
             return fields
-        return by_known_names(fields, cls.model_fields, cls.CHOICES)
+        named = by_known_names(fields, cls.model_fields, cls.CHOICES)
+        if info.context == _FROM_ANSWER:
+            return {name: value for name, value in named.items() if name in cls.model_fields}
+        return named
 
     @classmethod
     def from_api(cls, fields: dict[str, Any]) -> Self:
@@ -92,6 +96,11 @@ class ConfigModel(BaseModel):
         Types are strict, names of fields are not: their case does not matter (C-41).
         """
         return cls.model_validate(fields, context=_FROM_API, strict=True)
+
+    @classmethod
+    def from_answer(cls, fields: dict[str, Any]) -> Self:
+        """The configuration as an owner tells it; fields that only a later version knows are left out. Raises ValidationError."""
+        return cls.model_validate(fields, context=_FROM_ANSWER, strict=True)
 
     def to_api(self) -> dict[str, Any]:
         """The configuration as the API writes it; fields that are None are left out."""

@@ -47,7 +47,7 @@ class ConsumerInfo:
         return cls(
             fields["stream_name"],
             fields["name"],
-            ConsumerConfig.from_api(fields["config"]),
+            ConsumerConfig.from_answer(fields["config"]),
             fields.get("created", ""),
             SequencePair.from_api(fields.get("delivered") or {}),
             SequencePair.from_api(fields.get("ack_floor") or {}),

@@ -146,7 +146,7 @@ class StreamInfo:
     def from_api(cls, fields: dict[str, Any]) -> Self:
         state = dict(fields["state"])
         return cls(
-            StreamConfig.from_api(fields["config"]),
+            StreamConfig.from_answer(fields["config"]),
             StreamState(
                 **{name: state.get(name) for name in StreamState.__dataclass_fields__}  # type: ignore[arg-type]
             ),

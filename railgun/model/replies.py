@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from railgun.model.consumer_wire import Lease
 from railgun.model.refusals import Refusal
-from railgun.model.wire import Frame, Located, decode, encode, headers_in, headers_out
+from railgun.model.unreadable import Unreadable
+from railgun.model.wire import Frame, Located, WireError, decode, encode, headers_in, headers_out
 
 
 class Answer(NamedTuple):
@@ -49,14 +50,26 @@ class ReplyBatch(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> ReplyBatch:
-        value = decode("reply_batch", data)
-        return cls(
-            value["shard"],
-            value["epoch"],
-            [_pack_reply_in(pack) for pack in value["packs"]],
-            [_answer_in(answer) for answer in value["answers"]],
-            [_lease_in(lease) for lease in value["leases"]],
-        )
+        """Raises WireError: for other bytes, and for columns that do not fit together."""
+        value = decode("reply_batch", data, later=True)
+        try:
+            return cls(
+                value["shard"],
+                value["epoch"],
+                [_pack_reply_in(pack) for pack in value["packs"]],
+                [_answer_in(answer) for answer in value["answers"]],
+                [_lease_in(lease) for lease in value["leases"]],
+            )
+        except ValueError as error:
+            raise WireError(f"not a reply_batch: {error}") from error
+
+
+def parse(data: bytes | None) -> ReplyBatch | Unreadable:
+    """The answers in a record. Never raises."""
+    try:
+        return ReplyBatch.decode(data or b"")
+    except WireError as error:
+        return Unreadable("answers", str(error))
 
 
 def _lease_out(lease: Lease) -> dict[str, Any]:
@@ -67,6 +80,16 @@ def _lease_out(lease: Lease) -> dict[str, Any]:
 
 
 def _lease_in(value: dict[str, Any]) -> Lease:
+    """Raises ValueError unless the columns are those of runs, and of their messages if it carries them."""
+    counts, carried = value["counts"], len(value["subjects"])
+    runs = {len(value[name]) for name in ("sequences", "consumer_sequences", "deliveries")}
+    if runs != {len(counts)} or any(count < 1 for count in counts):
+        raise ValueError("a lease whose runs are none")
+    messages = {len(value[name]) for name in ("payloads", "times")} | {len(value["headers"]) or carried}
+    if messages != {carried} or carried not in (0, sum(counts)):
+        raise ValueError("a lease that carries some of its messages")
+    if not carried and len(value["offsets"]) != len(counts):
+        raise ValueError("a lease that does not say where its messages are")
     return Lease(
         **(
             value

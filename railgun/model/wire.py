@@ -59,13 +59,14 @@ def _older(name: str) -> list[tuple[Any, dict[str, Any]]]:
     return found
 
 
-def decode(name: str, data: bytes) -> dict[str, Any]:
+def decode(name: str, data: bytes, *, later: bool = False) -> dict[str, Any]:
     """The value of Avro bytes of schema ``name``. Raises WireError unless they are exactly one such value.
 
-    A schema may grow at its end, by fields with a default: bytes from before then have the default.
+    A schema may grow at its end, by fields with a default: bytes from before then have the default. ``later``: they may also be
+    from a later version, whose new fields are left out.
     """
     try:
-        return _decode(name, schema(name), data)
+        return _decode(name, schema(name), data, later=later)
     except WireError as error:
         for shape, defaults in _older(name) if error.__cause__ is not None else ():
             with suppress(WireError):
@@ -73,7 +74,7 @@ def decode(name: str, data: bytes) -> dict[str, Any]:
         raise
 
 
-def _decode(name: str, shape: Any, data: bytes) -> dict[str, Any]:
+def _decode(name: str, shape: Any, data: bytes, *, later: bool = False) -> dict[str, Any]:
     source = io.BytesIO(data)
     try:
         value = fastavro.schemaless_reader(source, shape, None)
@@ -88,7 +89,7 @@ def _decode(name: str, shape: Any, data: bytes) -> dict[str, Any]:
         UnicodeDecodeError,
     ) as error:
         raise WireError(f"not a {name}: {str(error) or type(error).__name__}") from error
-    if source.tell() != len(data):
+    if source.tell() != len(data) and not later:
         raise WireError(f"not a {name}: {len(data) - source.tell()} bytes too many")
     assert isinstance(value, dict)
     return value

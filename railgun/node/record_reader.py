@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from railgun.errors import NotAuthorized
+from railgun.kafka.headers import headers_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import in_words, librdkafka
 
@@ -154,7 +155,7 @@ class RecordReader:
                 message.offset(),
                 message.timestamp()[1],
                 message.key(),
-                message.headers() or [],
+                [(name, value or b"") for name, value in headers_of(message)],
                 message.value(),
             )
             came.setdefault((message.topic(), message.partition()), []).append(record)

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from railgun.errors import ConfigError
-from railgun.kafka.cluster import Protected
 from railgun.kafka.settings import DEFAULT_BOOTSTRAP, KafkaSettings
 from railgun.model.cluster import ClusterLimits
 from railgun.model.names import DEFAULT_PREFIX, Names
+from railgun.model.registry import Protected
 
 DEFAULT_FILE: Final = "railgun.toml"
 

@@ -19,16 +19,16 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConnectionLost
 from railgun.kafka.ends import LAST, Place, offsets
+from railgun.kafka.headers import headers_of
 from railgun.kafka.settings import KafkaSettings
-from railgun.model import headers as h
-from railgun.model import wire
+from railgun.model import log_record, wire
 from railgun.model.names import Names
 from railgun.model.wire import Forward
 from railgun.node.drain import Drain, LogAppend, Replies
@@ -134,8 +134,7 @@ def _read(consumer: Consumer, topic: str, partition: int, offset: int) -> Iterat
 
 
 def _sequence(message: Message) -> int:
-    headers: Any = message.headers() or ()
-    return int(h.first(headers, h.LOG_SEQUENCE) or 0)
+    return log_record.identity(headers_of(message))[1]
 
 
 def end_state(undecided: Undecided, names: Names, partition: int, partitions: int, write: Write) -> None:

@@ -23,9 +23,10 @@ from faust.tables.manager import TableManager
 from faust.transport import drivers
 
 from railgun.errors import RailgunError
-from railgun.kafka.cluster import Protected, prepare_cluster
+from railgun.kafka.cluster import prepare_cluster
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
+from railgun.model.registry import Protected
 from railgun.node.clock import SteadyClock
 from railgun.node.context import ShardContext
 from railgun.node.log_reading import LogReading

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.kafka.ends import LAST, offsets
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
-from railgun.model.headers import LOG_SEQUENCE, MSG_ID
+from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, MSG_ID
 from railgun.model.names import Names
 from railgun.node.drain import Drain
 from railgun.node.unfinished import Undecided, end_logs
@@ -45,7 +45,8 @@ class OpenTransaction:
         self._producer.init_transactions(30)
         for sequence in (4, 5):
             self._producer.begin_transaction()
-            headers = [(LOG_SEQUENCE, b"%d" % sequence), (MSG_ID, b"%d" % sequence)]
+            number = b"%d" % sequence
+            headers = [(MSG_ID, number), (LOG_SEQUENCE, number), (LOG_TIME, b"1"), (LOG_INCARNATION, b"1")]
             self._producer.produce(self.topic, b"x", b"S.a", 0, headers=headers)
             self._producer.flush(30)
             if sequence == 4:
