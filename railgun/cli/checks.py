@@ -215,6 +215,7 @@ def check_shards(cluster: Cluster, registry: Registry) -> Iterator[Finding]:
             silent = {shard: reason for shard, reason in enumerate(pool.map(answers, range(count))) if reason}
     if pongs:
         yield check_clocks(pongs)
+        yield from check_unreadable(pongs)
     if not silent:
         yield ok("shards", f"all {count} answer")
         return
@@ -226,6 +227,17 @@ def check_shards(cluster: Cluster, registry: Registry) -> Iterator[Finding]:
         f"{len(silent)} of {count} do not answer within {patience:g} s: {listed}",
         "a shard that restores its tables answers later; else look at its worker's log, then restart that worker",
     )
+
+
+def check_unreadable(pongs: list[tuple[int, Pong, float]]) -> Iterator[Finding]:
+    """What owners have set aside because their tables hold records that cannot be read."""
+    for shard, pong, _ in pongs:
+        for what, reason in pong.unreadable.items():
+            yield wrong(
+                "records",
+                f"{what} (shard {shard}) is set aside: {reason}",
+                "the others are served and nothing was removed; if a newer version wrote it, update this worker",
+            )
 
 
 def _check_rejected(admin: AdminClient, topic: str, partitions: int) -> Iterator[Finding]:

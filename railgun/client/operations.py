@@ -82,10 +82,11 @@ def purge(stream: str, *, subject: str | None, sequence: int | None, keep: int |
 
 
 class Pong(NamedTuple):
-    """When the broker received a ping, and what its owner's clock showed when it was answered (ns)."""
+    """When the broker received a ping, what its owner's clock showed when it was answered (ns), and what it cannot serve."""
 
     received: int
     now: int
+    unreadable: dict[str, str] = {}  # noqa: RUF012 - never changed; what is set aside: why
 
 
 def ping(partition: int) -> Call[Pong]:
@@ -147,7 +148,7 @@ def parse_now(replies: list[Reply]) -> int:
 
 def parse_pong(replies: list[Reply]) -> Pong:
     found = parse_object(replies)
-    return Pong(int(found["received"]), int(found["now"]))
+    return Pong(int(found["received"]), int(found["now"]), found.get("unreadable") or {})
 
 
 def parse_done(replies: list[Reply]) -> None:

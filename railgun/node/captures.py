@@ -8,6 +8,7 @@ is asked. A copy travels to the owner of the capturing stream in the transaction
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from railgun.model.config import StreamConfig
@@ -18,6 +19,8 @@ from railgun.node.copies import Copies
 from railgun.node.drain import PACK
 from railgun.state import keys
 from railgun.state.table import Overlay
+
+log = logging.getLogger("railgun.node")
 
 EVENTS = "$JS.EVENT.>"
 CAPTURES = "captures"  # command_kind of the forward by which the registrar tells
@@ -61,7 +64,11 @@ class Captures:
     def load(self) -> None:
         """Read it from the table; what was offered in a dropped drain is forgotten."""
         self._text = self._overlay.get(keys.CAPTURES) or b""
-        self._streams = _parse(self._text) if self._text else {}
+        try:
+            self._streams = _parse(self._text) if self._text else {}
+        except WireError as error:  # the registrar tells it again with the next change
+            log.error("shard %d: which streams capture advisories cannot be read: %s", self._partition, error)
+            self._streams = {}
         self._offered = Copies()
 
     def learn(self, text: bytes) -> None:

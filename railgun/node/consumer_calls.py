@@ -104,9 +104,13 @@ class ConsumerCalls:
         if isinstance(asked, Refusal):
             return asked
         config, action = asked
-        if not config.name:
+        given = bool(config.name)
+        if not given:
             config = config.model_copy(update={"name": _generated(stream, request, time)})  # CON-08
         assert config.name is not None
+        refused = stream.consumers.refusal(config.name) if given else None
+        if refused is not None:
+            return refused
         existing = stream.consumers.get(config.name)
         if existing is not None and action != "create":
             config = kept_by_update(existing.config, config)
@@ -159,7 +163,7 @@ class ConsumerCalls:
     def _existing(self, name: ApiName, stream: StreamState, time: int, work: Work) -> Frame | Refusal:
         consumer = stream.consumers.get(name.consumer)
         if consumer is None:
-            return refusals.CONSUMER_NOT_FOUND  # CON-25
+            return stream.consumers.refusal(name.consumer) or refusals.CONSUMER_NOT_FOUND  # CON-25
         if name.operation is Operation.CONSUMER_INFO:
             return self._described(name.operation, stream, consumer)
         self.delete(stream, consumer, time, work)

@@ -68,7 +68,13 @@ class Consuming:
             work.answer(command.client, command.request, [CONFIRMED])
 
     def _unknown(self, command: ConsumerCommand, work: Work) -> None:
-        """The consumer does not live: not any more, or under that number."""
+        """The consumer does not live: not any more, or under that number; or it cannot be read."""
+        stream = self._streams.get(command.stream)
+        aside = self._streams.aside.refusal(command.stream) if stream is None else None
+        refused = aside if stream is None else stream.consumers.refusal(command.consumer)
+        if refused is not None:
+            self.refuse(command, refused, work)
+            return
         if command.request:
             work.answer(command.client, command.request, [refusal_frame(refusals.CONSUMER_NOT_FOUND)])
         if command.pull is not None:

@@ -2,7 +2,8 @@
 
 One list of inputs becomes one :class:`~railgun.node.drain.Drain`. The driver makes it durable and calls
 :meth:`ShardCore.committed`, or :meth:`ShardCore.aborted`, after which it is as if :meth:`ShardCore.apply` had never run.
-A core whose ``committed`` raised is spent: it decides nothing more, a new one is loaded. Bad input never raises: it is answered, or kept in ``rejected`` with the reason.
+A core whose ``committed`` raised is spent: it decides nothing more, a new one is loaded. Bad input never raises: it is
+answered, or kept in ``rejected`` with the reason.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
+from railgun.state.unreadable import decoded
 
 _NOTHING_READ: Final[dict[str, Any]] = {"commands": 0, "forwards": 0, "clock": 0, "time": 0, "ahead": []}
 
@@ -89,7 +91,7 @@ class ShardCore:
     def load(self) -> None:
         """Take over what the table holds; before the first :meth:`apply`, and after a restore."""
         data = self._overlay.get(keys.CURSOR)
-        cursor = _NOTHING_READ if data is None else wire.decode("shard_cursor", data)
+        cursor = _NOTHING_READ if data is None else decoded(keys.CURSOR, wire.decode, "shard_cursor", data)
         self._cursor.load(cursor)
         self._clock.load(self._overlay, cursor["clock"], cursor["time"])
         self._read()
@@ -121,6 +123,19 @@ class ShardCore:
     def last_sequences(self) -> dict[str, int]:
         """The streams that live here, each with its last sequence."""
         return {state.name: state.last_seq for state in self._streams}
+
+    def set_aside(self, incarnation: int, reason: str) -> None:
+        """Do not serve this stream, nothing of which is removed; before :meth:`load`."""
+        self._streams.set_aside(incarnation, reason)
+
+    def unreadable(self) -> dict[str, str]:
+        """What is not served because it cannot be read, with the reasons."""
+        return self._intake.unreadable()
+
+    @property
+    def suspect(self) -> int:
+        """The incarnation of the stream that the last drain worked on by itself when it ended or failed; 0: none."""
+        return self._work.at
 
     def quarantine(self, topic: str, reason: str) -> None:
         """Publishes to the stream behind this log are refused with the reason until it is released."""

@@ -64,6 +64,7 @@ class Delivering:
         if found is None:
             return 0
         stream, consumer = found
+        work.at = stream.incarnation
         if consumer.config.is_push:
             given, more = self._pushing.serve(key, stream, consumer, work, moment, OF_ONE_CONSUMER)
         else:

@@ -103,6 +103,15 @@ class Intake:
             command = ConsumerCommand.decode(value)
             self._consumers.refuse(command, refusal, work)
 
+    def unreadable(self) -> dict[str, str]:
+        """What of the shard is not served because it cannot be read, with the reasons."""
+        consumers = {
+            f"the consumer {name} of the stream {state.name}" if name else f"a consumer of {state.name}": why
+            for state in self._streams
+            for name, why in state.consumers.unreadable.items()
+        }
+        return {**self._streams.aside.listed(), **consumers, **self._registrar.unreadable}
+
     # -- what it is
 
     def _command(self, kind: str, given: Input, now: int, work: Work) -> None:
@@ -193,12 +202,16 @@ class Intake:
             return self._registrar.change(request, name, self._clock.time)
         if operation.needs_stream:
             state = self._streams.get(name.stream)
+            refused = None if state is not None else self._streams.aside.refusal(name.stream)
+            if refused is not None:
+                return [api.refusal_frame(refused)]
             if operation in CONSUMER_OPERATIONS - CREATES:
                 return self._consumers.answer(request, name, state, self._clock.time, now, work)
             self._long_calls.start(self._call(request, name, state), Turn(work, self._clock.time, now))
             return None
         if operation is Operation.PING:
-            return [Frame([], json.dumps({"received": work.received, "now": now}).encode("utf-8"))]
+            pong = {"received": work.received, "now": now, "unreadable": self.unreadable()}
+            return [Frame([], json.dumps(pong).encode("utf-8"))]
         if operation is Operation.CLOCK_ADVANCE:
             return [self._advance_clock(request.body, now, work)]
         if operation is Operation.INFO:

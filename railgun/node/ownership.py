@@ -18,14 +18,17 @@ from railgun.model.names import Names
 from railgun.model.refusals import Refusal
 from railgun.model.wire import Forward, Frame
 from railgun.node.drain import Drain, TopicChange
+from railgun.node.set_aside import SetAside
 from railgun.semantics import backlog, limits
 from railgun.semantics.configuration import check_update
 from railgun.semantics.consumers.rules import violated_limits
 from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
-from railgun.semantics.stream import StreamState
+from railgun.semantics.stream import StreamState, read_record
 from railgun.state import keys
+from railgun.state.store_errors import StoreError
 from railgun.state.table import Overlay
+from railgun.state.unreadable import Unreadable
 
 REGISTRAR = 0  # the partition whose shard registers streams
 SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that are no longer kept
@@ -51,6 +54,7 @@ class OwnedStreams:
         self._states: dict[str, StreamState] = {}
         self._doomed: dict[str, StreamState] = {}
         self._memory = ShardMemory()
+        self.aside = SetAside()
         self.recent = RecentMessages()
 
     def load(self) -> None:
@@ -58,7 +62,9 @@ class OwnedStreams:
         self._states, self._doomed = {}, {}
         self._memory = ShardMemory()
         for key, _ in self._overlay.scan(keys.STREAM):
-            self._keep(StreamState.load(self._overlay, keys.sequence_in(key), self._names, self._memory))
+            incarnation = keys.incarnation_in(key)
+            if incarnation is not None and keys.is_whole(key):
+                self._read(incarnation)
 
     def reload(self, name: str) -> None:
         """Forget what a dropped drain did to the stream: read it again, if the table has it."""
@@ -67,7 +73,31 @@ class OwnedStreams:
             return
         self._memory.forget(state.incarnation)
         if self._overlay.get(keys.stream(state.incarnation)) is not None:
-            self._keep(StreamState.load(self._overlay, state.incarnation, self._names, self._memory))
+            self._read(state.incarnation)
+
+    def _read(self, incarnation: int) -> None:
+        """Load the stream; where anything of it cannot be read, set it aside."""
+        if incarnation in self.aside:
+            return
+        try:
+            state = StreamState.load(self._overlay, incarnation, self._names, self._memory)
+            if state.name != state.config.name or state.name in self._states:
+                raise ValueError(f"the configuration of {state.config.name} in the record of {state.name}")
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a damaged value leads to, the others are served
+            self._memory.forget(incarnation)
+            self.set_aside(incarnation, str(error) or repr(error))
+        else:
+            self._keep(state)
+
+    def set_aside(self, incarnation: int, reason: str) -> None:
+        """Do not serve this stream; before :meth:`load`, or while it runs."""
+        try:
+            name = read_record(self._overlay, incarnation)["name"]
+        except (Unreadable, AssertionError):
+            name = ""
+        self.aside.add(incarnation, name, reason)
 
     def _keep(self, state: StreamState) -> None:
         state.bodies.recent = self.recent
@@ -101,6 +131,10 @@ class OwnedStreams:
 
     def change(self, forward: Forward, time: int, drain: Drain) -> tuple[StreamState | None, Frame]:
         """Decide a create, update or delete: the stream that it touched, and the answer."""
+        if forward.incarnation in self.aside:
+            self._release(forward, "unchanged")
+            refused = self.aside.refusal(forward.stream) or refusals.unavailable("the stream is set aside")
+            return None, api.refusal_frame(refused)
         known = self._states.get(forward.stream)
         if known is not None and known.incarnation != forward.incarnation:
             known = None  # it speaks of a stream that is gone
@@ -190,7 +224,8 @@ class OwnedStreams:
 
     def refused(self, forward: Forward) -> None:
         """The change could not be carried out: the registrar must not wait for it."""
-        self._release(forward, "unchanged" if forward.stream in self._states else "gone")
+        stays = forward.stream in self._states or forward.incarnation in self.aside
+        self._release(forward, "unchanged" if stays else "gone")
 
     def _release(self, forward: Forward, outcome: str, config: str = "") -> None:
         released = Forward(

@@ -34,7 +34,7 @@ class Publishing:
     def pack(self, pack: PublishPack, time: int, work: Work) -> None:
         """Store, find to be duplicates, or refuse the messages of a pack, and answer its client."""
         state = self._streams.get(pack.stream)
-        refused = self._refusal(state)
+        refused = self._refusal(pack.stream, state)
         if state is None or refused is not None:
             reply = refused_pack(pack, refused or refusals.NO_STREAM)
         else:
@@ -45,7 +45,7 @@ class Publishing:
     def plain(self, pack: PublishPack, given: Input, time: int, work: Work) -> None:
         """A plain record, read as a pack of one: nobody is answered, so a refusal goes to ``rejected``."""
         state = self._streams.get(pack.stream)
-        refused = self._refusal(state)
+        refused = self._refusal(pack.stream, state)
         if state is None or refused is not None:
             raise WireError((refused or refusals.NO_STREAM).description)
         for _, refusal in self._store(state, pack, time, work).refusals:
@@ -73,9 +73,9 @@ class Publishing:
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
         return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
 
-    def _refusal(self, state: StreamState | None) -> Refusal | None:
+    def _refusal(self, name: str, state: StreamState | None) -> Refusal | None:
         if state is None:
-            return refusals.NO_STREAM
+            return self._streams.aside.refusal(name) or refusals.NO_STREAM
         reason = self._quarantined.get(state.topic)
         return None if reason is None else refusals.unavailable(reason)
 

@@ -12,6 +12,8 @@ anything else         try again; then one command at a time; the culprit is refu
 it is committed       whatever fails now: drop core and table, restore them from the changelog; no
                       record is applied again
 the store is damaged  wipe it once, restore it from the changelog, go on; soon again: the end
+a record of the       set its stream aside, serve the others; the same for the stream whose timers
+table is unreadable   fail again and again, because no command is to blame for them
 the disk fails        the worker ends and says what to do
 nobody foresaw it     :class:`Unforeseen`: the worker ends, loudly
 ====================  ==========================================================================
@@ -32,6 +34,7 @@ from confluent_kafka import KafkaError
 from railgun.node.drain import AfterCommit, Input
 from railgun.node.transaction import Committed, Prepared, TransactionFailed
 from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse
+from railgun.state.unreadable import Unreadable
 
 log = logging.getLogger("railgun.node")
 
@@ -136,6 +139,7 @@ class Committer(Protocol):
     def rebuild(self) -> None: ...
     def reload(self) -> None: ...
     def restore(self, error: Exception) -> None: ...
+    def set_aside(self, incarnation: int | None, reason: str) -> bool: ...
     def still_owner(self) -> bool: ...
     def pause(self, seconds: float) -> None: ...
 
@@ -149,6 +153,10 @@ class Recovery:
     def settle(self, inputs: Sequence[Input]) -> None:
         """Decide and commit the inputs; one that cannot be committed is refused, the others are not held up."""
         blamed = self._attempt(lambda: self._shard.decide(inputs))
+        if blamed is None:
+            return
+        while not inputs and blamed is not None and self._shard.set_aside(None, blamed):
+            blamed = self._attempt(lambda: self._shard.decide(inputs))
         if blamed is None:
             return
         if not inputs:
@@ -184,6 +192,10 @@ class Recovery:
             except StoreDamaged as damage:
                 log.error("%s: %s", self._shard.name, damage)
                 self._shard.restore(damage)
+            except Unreadable as found:
+                log.error("%s: %s", self._shard.name, found)
+                if not self._shard.set_aside(found.incarnation, str(found)):
+                    raise
             except _FINAL:
                 raise
             except Exception as error:  # a defect in the rules must not stop the shard

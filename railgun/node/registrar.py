@@ -23,6 +23,7 @@ from railgun.semantics.config_rules import checked
 from railgun.semantics.configuration import normalise, overlaps
 from railgun.state import keys
 from railgun.state.table import Overlay
+from railgun.state.unreadable import Unreadable, decoded
 
 Send = Callable[[int, Forward], None]
 
@@ -93,14 +94,32 @@ class Registrar:
         self._captures = captures
         self._send = send
         self._reservations: dict[str, _Reservation] = {}
+        self._unreadable: dict[str, str] = {}  # by name: why
         self._parsed = _Parsed()
 
     def load(self) -> None:
         """Read everything back from the table."""
-        self._reservations = {}
-        for _, data in self._overlay.scan(keys.RESERVATION):
-            known = _Reservation(**wire.decode("reservation", data))
-            self._reservations[known.name] = known
+        self._reservations, self._unreadable = {}, {}
+        for key, data in self._overlay.scan(keys.RESERVATION):
+            try:
+                known = decoded(key, self._read, key, data)
+            except Unreadable as error:
+                self._unreadable[key[len(keys.RESERVATION) :].decode("utf-8", "replace")] = str(error)
+            else:
+                self._reservations[known.name] = known
+
+    def _read(self, key: bytes, data: bytes) -> _Reservation:
+        known = _Reservation(**wire.decode("reservation", data))
+        if keys.reservation(known.name) != key:
+            raise ValueError(f"the reservation of {known.name}")
+        for text in known.configs:
+            self._parsed(text)
+        return known
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The names whose reservations cannot be read, with the reasons: nobody may change them."""
+        return {f"the reservation of the stream {name}": why for name, why in self._unreadable.items()}
 
     def known_streams(self) -> dict[str, list[str]]:
         """Name to subjects of the streams that exist, a change under way taken as done."""
@@ -112,6 +131,8 @@ class Registrar:
 
     def change(self, request: ApiRequest, name: ApiName, time: int) -> list[Frame] | None:
         """Reserve and pass on a create, update or delete; frames where the answer is known already."""
+        if name.stream in self._unreadable:
+            return [api.refusal_frame(refusals.unavailable(self._unreadable[name.stream]))]
         known = self._reservations.get(name.stream)
         if known is not None and known.pending != "none":
             if not known.has_room:
@@ -165,9 +186,10 @@ class Registrar:
         if known is None:
             if self._overlaps(stored):
                 return refusals.SUBJECTS_OVERLAP  # CFG-08
-            known = _Reservation(
-                stored.name, self._next_incarnation(), partition_of(stored.name, self._partitions)
-            )
+            incarnation = self._next_incarnation()
+            if incarnation is None:
+                return refusals.unavailable("the number of the next stream cannot be read")
+            known = _Reservation(stored.name, incarnation, partition_of(stored.name, self._partitions))
             self._reservations[stored.name] = known
         self._reserve(known, "create", stored.to_json(), request, time)
         return None
@@ -221,8 +243,11 @@ class Registrar:
         others = (one for one in self._reservations.values() if one.name != config.name)
         return overlaps(config, (self._parsed(text).subjects for one in others for text in one.configs))
 
-    def _next_incarnation(self) -> int:
+    def _next_incarnation(self) -> int | None:
+        """A number that no stream ever had; None where the last one cannot be read."""
         stored = self._overlay.get(keys.NEXT_INCARNATION)
+        if stored is not None and len(stored) != len(keys.number(0)):
+            return None
         incarnation = 1 if stored is None else int.from_bytes(stored, "big")
         self._overlay.put(keys.NEXT_INCARNATION, keys.number(incarnation + 1))
         return incarnation

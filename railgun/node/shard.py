@@ -28,6 +28,7 @@ from railgun.node.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
 from railgun.node.standing import Standing
 from railgun.node.transaction import Committed, DrainWriter, Prepared, TransactionFailed, prepare
 from railgun.node.unfinished import Undecided, end_logs, end_state
+from railgun.state.unreadable import Unreadable
 
 log = logging.getLogger("railgun.node")
 
@@ -60,6 +61,7 @@ class KafkaShard:
         # When, by the monotonic clock, the last transaction began that was committed.
         self._proved = float("-inf")
         self.progress = (0, 0)  # next offsets of commands and forwards behind what this stay has decided
+        self._suspect = 0  # incarnation of the stream that the core worked on by itself when it failed
         self._recovery = Recovery(self)
         self._end = threading.Lock()  # guards the next two: whoever comes second closes the table
         self._unwanted = False  # close() was called
@@ -126,6 +128,11 @@ class KafkaShard:
             log.warning("%s: stopped, another worker owns it: %s", self.name, error)
             if not self._stopping.wait(_LOST_SECONDS):
                 self._context.on_crash(Unforeseen(f"{self.name} was lost and no rebalance followed"))
+        except Unreadable as error:
+            # Without its cursor nobody knows what was decided: to serve the shard might store messages twice. It is the
+            # same for every worker, so none of them is to end by it.
+            log.critical("%s is not served, its cursor must be mended: %s", self.name, error)
+            self._stopping.wait()
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
             self._context.on_crash(error)
         finally:
@@ -255,6 +262,7 @@ class KafkaShard:
 
     def decide(self, inputs: Sequence[Input]) -> Prepared:
         """Decide, and encode what may fail to be. Nothing has happened yet."""
+        self._suspect = 0
         try:
             return self._prepare(self._standing.core.apply(inputs, self._context.clock()))
         except LogUnreadable as error:
@@ -343,8 +351,16 @@ class KafkaShard:
 
     def reload(self) -> None:
         """A core that reads everything from the table again."""
+        self._suspect = self._standing.core.suspect
         self._standing.load()
         self._announce()
+
+    def set_aside(self, incarnation: int | None, reason: str) -> bool:
+        """Serve all streams but this one (None: the one that the core worked on when it failed). False: it is not known."""
+        if not self._standing.set_aside(incarnation or self._suspect, reason):
+            return False
+        self.reload()
+        return True
 
     def restore(self, error: Exception) -> None:
         """The state as the changelog has it, whatever became of table and core; ``error`` is why they are not trusted."""

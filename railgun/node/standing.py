@@ -58,6 +58,10 @@ class Standing:
         self._renewed = float("-inf")
         self.epoch = 0
         self.quarantined: set[str] = set()
+        self._aside: dict[
+            int, str
+        ] = {}  # incarnations of streams that were found unreadable while they were used
+        self._told: set[str] = set()  # what was said to be set aside
 
     @property
     def core(self) -> ShardCore:
@@ -111,6 +115,13 @@ class Standing:
         if self._table is not None:
             self._table.wipe(str(error))
 
+    def set_aside(self, incarnation: int | None, reason: str) -> bool:
+        """The next :meth:`load` leaves this stream out; False if there is none, or it does already."""
+        if not incarnation or incarnation in self._aside:
+            return False
+        self._aside[incarnation] = reason
+        return True
+
     def _restore(self, stopping: Callable[[], bool]) -> int:
         context = self._context
         table = self._table = self._table or self._open()
@@ -163,7 +174,15 @@ class Standing:
             test_clock=context.test_clock,
             read_log=context.read_log,
         )
+        for incarnation, reason in self._aside.items():
+            core.set_aside(incarnation, reason)
         core.load()
+        for what, reason in core.unreadable().items():
+            if what not in self._told:
+                self._told.add(what)
+                log.error(
+                    "shard %d: %s is set aside, the others are served: %s", self._partition, what, reason
+                )
         for topic in self.quarantined:
             core.quarantine(topic, f"the topic {topic} is gone")
         self._core = core

@@ -38,6 +38,7 @@ class Timers:
             state = self._streams.get(name)
             if state is None:
                 continue
+            work.at = state.incarnation
             _expire_messages(state, work, moment)
             _expire_waits(state, work, moment)
             self.watch(state)

@@ -104,11 +104,18 @@ class Undecided:
         ] = []  # incarnation, first sequence, where to look for it in the log
         for record in _read(self._written, names.changelog, partition, offset):
             key, value = record.key() or b"", record.value()
-            if value is not None and key.startswith(keys.STREAM):
-                streams[key[1:9]] = wire.decode("stream_record", value)["name"]
-            elif value is not None and key.startswith(keys.BLOCK):
-                floor = wire.decode("message_block", value)["offset_floor"]
-                blocks.append((key[1:9], keys.sequence_in(key), floor))
+            if value is None or not keys.is_whole(key):
+                continue
+            try:
+                if key.startswith(keys.STREAM):
+                    streams[key[1:9]] = wire.decode("stream_record", value)["name"]
+                elif key.startswith(keys.BLOCK):
+                    floor = wire.decode("message_block", value)["offset_floor"]
+                    blocks.append((key[1:9], keys.sequence_in(key), floor))
+            except (
+                wire.WireError
+            ) as error:  # its stream is set aside when it is loaded; the other records tell enough
+                log.error("shard %d: a record of the changelog cannot be read: %s", partition, error)
         for incarnation, sequence, floor in blocks:
             topic = names.log(streams[incarnation]) if incarnation in streams else ""
             if topic and any(_sequence(one) == sequence for one in _read(self._committed, topic, 0, floor)):

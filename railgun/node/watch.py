@@ -47,6 +47,7 @@ class Watch:
             if found is None:
                 continue
             stream, consumer = found
+            work.at = stream.incarnation
             if alarm.kind == "pull":
                 self._pull(alarm, stream, consumer, work, moment)
             elif alarm.kind == "push":

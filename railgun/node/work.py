@@ -28,6 +28,7 @@ class Work:
         self.received = 0  # the broker's time of the record that is being decided, ns
         self.late = 0  # how long ago that was, at least, ns
         self.stored_at = 0  # the newest moment at which time, not a record, made the drain store something
+        self.at = 0  # incarnation of the stream that was worked on last, without being asked
         self.in_flight = 0  # messages taken so far (PUB-20)
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves
         self.last_before: dict[

@@ -17,6 +17,7 @@ from railgun.semantics.memory import ShardMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.state import keys
 from railgun.state.table import Overlay
+from railgun.state.unreadable import decoded
 
 
 class BodiesAtHand:
@@ -52,7 +53,7 @@ class BodiesAtHand:
         kept = self._overlay.get(self._key(sequence)) if self.keeps or sequence in self._stray else None
         if kept is None:
             return None
-        body = wire.decode("message_body", kept)
+        body = decoded(self._key(sequence), wire.decode, "message_body", kept)
         return wire.headers_in(body["headers"]), body["payload"]
 
     def _find_beside(self, base: int, sequence: int) -> tuple[Headers, bytes] | None:

@@ -141,6 +141,12 @@ class Block:
         bits = f"{gone:0{count}b}"[::-1]  # a character for each message, "1" for one that is gone
         return [(start + found.start(), found.end() - found.start()) for found in _KEPT.finditer(bits)]
 
+    def load_removed(self, bitmap: bytes) -> None:
+        """Take over the bitmap that was stored beside the block."""
+        if len(bitmap) != (self.count + 7) // 8:
+            raise ValueError(f"a bitmap of {len(bitmap)} bytes for {self.count} messages")
+        self.removed = bytearray(bitmap)
+
     def mark_removed(self, index: int) -> None:
         if self.removed is None:
             self.removed = bytearray((self.count + 7) // 8)
@@ -182,16 +188,17 @@ class Block:
 
     @classmethod
     def decode(cls, base: int, data: bytes) -> Block:
+        """The block as it was encoded. Raises WireError, or ValueError where the columns do not fit together."""
         value = wire.decode("message_block", data)
-        return cls(
-            base,
-            _BETWEEN.join(value["subjects"]),  # one text, or as they were written once: a text each
-            unpack_column("H", value["subject_of"]) if value["subject_of"] else None,
-            unpack_column("I", value["sizes"]),
-            unpack_column("q", value["times"]),
-            unpack_column("q", value["expiries"]) if value["expiries"] else None,
-            value["offset_floor"],
-        )
+        joined = _BETWEEN.join(value["subjects"])  # one text, or as they were written once: a text each
+        subject_of = unpack_column("H", value["subject_of"]) if value["subject_of"] else None
+        expiries = unpack_column("q", value["expiries"]) if value["expiries"] else None
+        sizes, times = unpack_column("I", value["sizes"]), unpack_column("q", value["times"])
+        if {len(column) for column in (sizes, times, subject_of, expiries) if column is not None} != {
+            len(sizes)
+        }:
+            raise ValueError("columns of a block that differ in length")
+        return cls(base, joined, subject_of, sizes, times, expiries, value["offset_floor"])
 
 
 def build(

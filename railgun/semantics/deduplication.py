@@ -18,6 +18,7 @@ from railgun.semantics.id_digest import IdDigest
 from railgun.semantics.memory import Budget, ShardMemory
 from railgun.state import keys
 from railgun.state.table import Overlay
+from railgun.state.unreadable import decoded
 
 BLOCK_IDS = 512  # accepted one by one: a block is one record, so it stays small
 BLOCK_CHARACTERS = 65_536
@@ -70,7 +71,7 @@ class DedupWindow:
     def load(self) -> None:
         """Read the window back from the table."""
         for key, data in self._overlay.scan(keys.all_of(keys.IDS, self._incarnation)):
-            block = _decode(keys.sequence_in(key), data)
+            block = decoded(key, _decode, keys.sequence_in(key), data)
             self._accepted.append(block)
             self._sequence_of.update(zip(block.ids, block.sequences, strict=True))
             self._give_up_excess()
@@ -105,9 +106,10 @@ class DedupWindow:
         """The ids and sequences of a block that is not in memory."""
         found = self._read.get(base)
         if found is None:
-            data = self._overlay.get(keys.of(keys.IDS, self._incarnation, base))
+            key = keys.of(keys.IDS, self._incarnation, base)
+            data = self._overlay.get(key)
             assert data is not None, f"no block of ids {base} in the table"
-            block = _decode(base, data)
+            block = decoded(key, _decode, base, data)
             found = self._read[base] = dict(zip(block.ids, block.sequences, strict=True))
             if len(self._read) > CACHED_BLOCKS:
                 self._read.popitem(last=False)
@@ -198,4 +200,6 @@ def _decode(base: int, data: bytes) -> _Accepted:
     value = wire.decode("id_block", data)
     stored = unpack_column("q", value["sequences"])
     sequences = list(stored) if stored else range(base, base + len(value["ids"]))
+    if len(sequences) != len(value["ids"]):
+        raise ValueError("ids and sequences of a block differ in number")
     return _Accepted(base, value["time"], value["ids"], sequences)

@@ -16,6 +16,7 @@ from railgun.model.subjects import Filter
 from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, Removed, build
 from railgun.state import keys
 from railgun.state.table import Overlay
+from railgun.state.unreadable import decoded
 
 CACHED_BLOCKS = 64
 FORGOTTEN_BLOCKS = 1_000  # at most in one drain
@@ -333,10 +334,11 @@ class MessageIndex:
         """The block; ``bitmaps`` are those of it and all that follow, if they are at hand."""
         block = self._dirty.get(base) or self._cache.get(base)
         if block is None:
-            block = Block.decode(base, data)
+            block = decoded(keys.of(keys.BLOCK, self._incarnation, base), Block.decode, base, data)
             key = keys.of(keys.REMOVED, self._incarnation, base)
             removed = self._overlay.get(key) if bitmaps is None else bitmaps.find(key)
-            block.removed = None if removed is None else bytearray(removed)
+            if removed is not None:
+                decoded(key, block.load_removed, removed)
             self._remember(block)
         return block
 

@@ -10,6 +10,7 @@ aborted drops the whole object: the next use loads it again from the table.
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import Any
 
 from railgun.model import wire
 from railgun.model.config import StreamConfig
@@ -28,6 +29,7 @@ from railgun.semantics.memory import ShardMemory
 from railgun.semantics.stored import StoredMessages
 from railgun.state import keys
 from railgun.state.table import Overlay
+from railgun.state.unreadable import decoded
 
 __all__ = ["ONE_BY_ONE", "Entry", "StreamState"]
 
@@ -47,6 +49,23 @@ _RECORDED = (
 )
 # Subjects remembered as captured: a stream of ever new ones must not grow without bound.
 ACCEPTED_SUBJECTS = 100_000
+
+
+def read_record(overlay: Overlay, incarnation: int) -> dict[str, Any]:
+    """What the table says of the stream itself. Raises Unreadable."""
+    key = keys.stream(incarnation)
+    data = overlay.get(key)
+    assert data is not None, f"no stream {incarnation} in the table"
+    return decoded(key, _checked, incarnation, data)
+
+
+def _checked(incarnation: int, data: bytes) -> dict[str, Any]:
+    record = wire.decode("stream_record", data)
+    if record["incarnation"] != incarnation:
+        raise ValueError(f"the record of incarnation {record['incarnation']}")
+    if record["messages"] and not 0 < record["messages"] <= record["last_seq"] - record["first_seq"] + 1:
+        raise ValueError(f"{record['messages']} messages from {record['first_seq']} to {record['last_seq']}")
+    return record
 
 
 class StreamState(StoredMessages):
@@ -88,10 +107,11 @@ class StreamState(StoredMessages):
         cls, overlay: Overlay, incarnation: int, names: Names, memory: ShardMemory | None = None
     ) -> StreamState:
         """The stream as the table holds it."""
-        data = overlay.get(keys.stream(incarnation))
-        assert data is not None, f"no stream {incarnation} in the table"
-        record = wire.decode("stream_record", data)
-        name, config = record["name"], StreamConfig.from_json(record["config"])
+        record = read_record(overlay, incarnation)
+        name, config = (
+            record["name"],
+            decoded(keys.stream(incarnation), StreamConfig.from_json, record["config"]),
+        )
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in _RECORDED:
             setattr(state, field, record[field])

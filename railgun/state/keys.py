@@ -45,6 +45,12 @@ GIVEN_UP = b"g"
 OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP)
 
 _NUMBER = struct.Struct(">Q")
+_LENGTHS = {
+    **dict.fromkeys((CURSOR, CLOCK_SHIFT, NEXT_INCARNATION, CAPTURES, UNFINISHED), 1),
+    **dict.fromkeys((STREAM, CONSUMERS_MADE), 1 + _NUMBER.size),
+    **dict.fromkeys((BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMER), 1 + 2 * _NUMBER.size),
+    PENDING: 1 + 3 * _NUMBER.size,
+}
 
 
 def number(value: int) -> bytes:
@@ -84,6 +90,19 @@ def all_given_up(incarnation: int, consumer: int) -> bytes:
 def all_of(kind: bytes, incarnation: int) -> bytes:
     """The prefix of everything of that kind of a stream."""
     return kind + _NUMBER.pack(incarnation)
+
+
+def is_whole(key: bytes) -> bool:
+    """Whether the key is as long as keys of its kind are; those of kinds that are not known are."""
+    return len(key) == _LENGTHS.get(key[:1], len(key)) and bool(key)
+
+
+def incarnation_in(key: bytes) -> int | None:
+    """The incarnation of the stream that the key belongs to, None if it belongs to none."""
+    if key[:1] not in (STREAM, *OF_A_STREAM) or len(key) < 1 + _NUMBER.size:
+        return None
+    value: int = _NUMBER.unpack_from(key, 1)[0]
+    return value
 
 
 def sequence_in(key: bytes) -> int:

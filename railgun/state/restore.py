@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
+from railgun.state import keys
 from railgun.state.table import Changes, Reached
 
 log = logging.getLogger("railgun.state")
@@ -50,10 +51,18 @@ def restore(
 ) -> int:
     """Apply the batches to the table; returns how many records there were. Says how far it is every few seconds."""
     count = 0
+    skipped: set[bytes] = set()
     reported = clock()
     for batch in batches:
         # Within a batch only the last value of a key matters.
         changes = {record.key: record.value for record in batch}
+        for key in [key for key in changes if not keys.is_whole(key)]:
+            del changes[key]
+            if key not in skipped:
+                skipped.add(key)
+                log.error(
+                    "%s: a record of the changelog is skipped, its key is no key: %s", name, key.hex()[:80]
+                )
         table.apply(changes, reached=Reached(batch[-1].offset + 1, batch[-1].written))
         count += len(batch)
         if clock() - reported >= _REPORT_EVERY:

@@ -19,8 +19,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from railgun.model import headers as h
 from railgun.model.cluster import ClusterLimits
+from railgun.model.consumer_wire import ConsumerCommand, Lease, Pull
 from railgun.model.names import Names
-from railgun.model.replies import ReplyBatch
+from railgun.model.refusals import Refusal
+from railgun.model.replies import Answer, ReplyBatch
 from railgun.model.wire import ApiRequest, PublishPack
 from railgun.node import shard as shard_module
 from railgun.node import standing as standing_module
@@ -188,10 +190,13 @@ class Upkeep:
 class Driven:
     """One shard of a cluster of one, its broker, and what a client would do with it."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.broker = Broker()
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, broker: Broker | None = None) -> None:
+        self.broker = broker or Broker()
         self.crashed: list[BaseException] = []
-        self._request = 0
+        self._old = len(self.broker.topics.get(NAMES.replies, []))  # answers of a former life
+        self._request = (
+            len(self.broker.topics.get(NAMES.commands, [])) * 10_000
+        )  # no answer is taken for another's
         self._fed = {NAMES.commands: 0, NAMES.forwards: 0}
         for name, fake in (("Producer", FakeProducer), ("Undecided", Undecided)):
             patch.setattr(shard_module, name, fake)
@@ -236,20 +241,46 @@ class Driven:
 
     # -- what a client does
 
-    def create(self, stream: str, **config: Any) -> None:
+    def request(self, api: str, body: dict[str, Any] | None = None) -> int:
+        """Ask; the request."""
         self._request += 1
-        body = json.dumps({"name": stream, "subjects": [f"{stream}.>"], **config}).encode()
-        request = ApiRequest(CLIENT, self._request, f"STREAM.CREATE.{stream}", stream, [], body)
-        self._send(request.encode(), b"request")
-        self.await_answers(self._request)
+        data = b"" if body is None else json.dumps(body).encode()
+        stream = next(iter(api.split(".")[2:3]), "")
+        self._send(ApiRequest(CLIENT, self._request, api, stream, [], data).encode(), b"request")
+        return self._request
+
+    def ask(self, api: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ask and wait; the answer."""
+        number = self.request(api, body)
+        self.await_answers(number)
+        found: dict[str, Any] = json.loads(self.answers()[number].frames[0].body)
+        return found
+
+    def create(self, stream: str, **config: Any) -> None:
+        answer = self.ask(f"STREAM.CREATE.{stream}", {"name": stream, "subjects": [f"{stream}.>"], **config})
+        assert "error" not in answer, answer
+        self.feed()  # that the registrar is told comes with the answer
+        self.ask(f"STREAM.INFO.{stream}")
 
     def delete(self, stream: str, sequence: int) -> int:
         """Ask for a message to be removed; the request."""
+        return self.request(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
+
+    def pull(self, stream: str, consumer: str, batch: int = 1) -> Lease:
+        """The first answer to a pull that does not wait."""
         self._request += 1
-        body = json.dumps({"seq": sequence}).encode()
-        request = ApiRequest(CLIENT, self._request, f"STREAM.MSG.DELETE.{stream}", stream, [], body)
-        self._send(request.encode(), b"request")
-        return self._request
+        pull = Pull(self._request, batch, no_wait=True)
+        command = ConsumerCommand(stream, 0, consumer, 0, CLIENT, pull=pull)
+        self._send(command.encode(), b"consume")
+        found: list[Lease] = []
+
+        def answered() -> bool:
+            self.feed()
+            found.extend(one for batch in self._heard() for one in batch.leases if one.pull == pull.id)
+            return bool(self.crashed or found)
+
+        wait_until(answered, f"an answer to a pull of {consumer}", pause=0.005)
+        return found[0]
 
     def publish(
         self, stream: str, ids: list[str], headers: list[list[tuple[str, bytes]]] | None = None
@@ -279,16 +310,33 @@ class Driven:
 
     # -- what it hears
 
+    def _heard(self) -> list[ReplyBatch]:
+        return [
+            ReplyBatch.decode(record.value or b"")
+            for record in list(self.broker.topics.get(NAMES.replies, [])[self._old :])
+        ]
+
+    def answers(self) -> dict[int, Answer]:
+        return {answer.request: answer for batch in self._heard() for answer in batch.answers}
+
+    def refused(self, request: int) -> Refusal | None:
+        """Why a message was not stored."""
+        for batch in self._heard():
+            for pack in batch.packs:
+                for index, refusal in pack.refusals:
+                    if pack.first_request + index == request:
+                        return refusal
+        return None
+
     def acked(self) -> set[int]:
-        """Requests that were answered with success, or as a duplicate."""
+        """Requests that were answered: stored, a duplicate, or refused."""
         found: set[int] = set()
-        for record in list(self.broker.topics.get(NAMES.replies, [])):
-            batch = ReplyBatch.decode(record.value or b"")
+        for batch in self._heard():
             found.update(answer.request for answer in batch.answers)
             for pack in batch.packs:
                 for start, length, _ in pack.runs:
                     found.update(range(pack.first_request + start, pack.first_request + start + length))
-                found.update(pack.first_request + index for index, _ in pack.duplicates)
+                found.update(pack.first_request + index for index, _ in [*pack.duplicates, *pack.refusals])
         return found
 
     def await_answers(self, last: int) -> None:

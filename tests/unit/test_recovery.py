@@ -32,6 +32,7 @@ class FakeShard:
         self.committed: list[int] = []
         self.refused: list[int] = []
         self.decided: list[int] = []
+        self.aside: list[bool] = []
         self.late: list[Exception] = []  # raised after the commit
         self.done: list[str] = []
         self.owner = True
@@ -71,6 +72,10 @@ class FakeShard:
         self.done.append("restore")
         if isinstance(error, StoreFailed):
             raise error
+
+    def set_aside(self, incarnation: int | None, reason: str) -> bool:
+        self.done.append("set aside")
+        return bool(self.aside and self.aside.pop())
 
     def still_owner(self) -> bool:
         return self.owner

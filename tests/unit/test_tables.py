@@ -240,11 +240,12 @@ def test_restore_follows_the_changelog(tmp_path: Path, caplog: pytest.LogCapture
     table = opened(tmp_path)
     ticks = iter(range(0, 1000, 6))
     batches = [
-        [Record(0, b"a", b"1"), Record(1, b"b", b"2")],
-        [Record(5, b"a", None), Record(7, b"c", json.dumps({}).encode())],
+        [Record(0, b"a", b"1"), Record(1, b"d", b"2"), Record(2, b"b", b"a key that is cut off")],
+        [Record(5, b"a", None), Record(6, b"", b"no key"), Record(7, b"c", json.dumps({}).encode())],
     ]
-    assert restore(table, batches, end=9, name="shard 3", clock=lambda: next(ticks)) == 4
-    assert dict(table.scan(b"")) == {b"b": b"2", b"c": b"{}"}
+    assert restore(table, batches, end=9, name="shard 3", clock=lambda: next(ticks)) == 6
+    assert dict(table.scan(b"")) == {b"d": b"2", b"c": b"{}"}
+    assert caplog.text.count("its key is no key") == 2
     assert table.position == 8
     assert "shard 3" in caplog.text
     table.close()

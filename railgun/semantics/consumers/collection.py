@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter, is_subset
 from railgun.semantics.consumers import retention, start
 from railgun.semantics.consumers.ahead import Removals
 from railgun.semantics.consumers.deadlines import Deadlines
 from railgun.semantics.consumers.events import Event
-from railgun.semantics.consumers.state import ConsumerState
+from railgun.semantics.consumers.state import ConsumerState, consumer_name
 from railgun.semantics.steps import finish
 from railgun.state import keys
+from railgun.state.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
@@ -38,14 +41,28 @@ class Consumers:
         self._holding: dict[int, ConsumerState] = {}  # those that have something pending or given up
         self._deadlines = Deadlines[int]()
         self._interest: dict[str, bool] = {}
+        self.unreadable: dict[str, str] = {}  # name ("" where it cannot be read either): why
 
     def load(self) -> None:
-        """Read all consumers back from the table."""
+        """Read all consumers back from the table.
+
+        One that cannot be read is set aside, and the others are served; but not where messages go when all consumers are
+        through with them: what it still needs cannot be told, so that is an Unreadable of the whole stream.
+        """
         overlay, incarnation = self._stream.overlay, self._stream.incarnation
         made = overlay.get(keys.all_of(keys.CONSUMERS_MADE, incarnation))
-        self._made = 0 if made is None else int.from_bytes(made, "big")
-        for key, data in list(overlay.scan(keys.all_of(keys.CONSUMER, incarnation))):
-            consumer = ConsumerState.load(self._stream, keys.sequence_in(key), data)
+        found = list(overlay.scan(keys.all_of(keys.CONSUMER, incarnation)))
+        # No number is given twice, also where this one is damaged: that of the last consumer is in its key.
+        newest = keys.sequence_in(found[-1][0]) if found else 0
+        self._made = max(newest, 0 if made is None else int.from_bytes(made, "big"))
+        for key, data in found:
+            try:
+                consumer = ConsumerState.load(self._stream, key, data)
+            except Unreadable as error:
+                if self._stream.config.retention != "limits":
+                    raise
+                self.unreadable[consumer_name(data)] = str(error)
+                continue
             self._keep(consumer)
             if consumer.holds:
                 self.hold(consumer)
@@ -61,6 +78,16 @@ class Consumers:
 
     def get(self, name: str) -> ConsumerState | None:
         return self._by_name.get(name)
+
+    def refusal(self, name: str) -> Refusal | None:
+        """Why a consumer that is not among those that are served cannot be asked; None if there is no such reason."""
+        if name in self._by_name or not self.unreadable:
+            return None
+        if name in self.unreadable:
+            return refusals.unavailable(f"the consumer {name} is set aside: {self.unreadable[name]}")
+        if "" in self.unreadable:
+            return refusals.unavailable(f"a consumer that cannot be read is set aside, and {name} may be it")
+        return None
 
     def by_number(self, number: int) -> ConsumerState | None:
         return self._by_number.get(number)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from railgun.model import wire
 from railgun.state import keys
 from railgun.state.table import Overlay
+from railgun.state.unreadable import decoded
 
 _SHIFT = 11
 READY = 1  # a ``due`` that is always over: delivered again as soon as somebody asks
@@ -98,7 +99,7 @@ class PendingRuns:
         """Read everything back from the table."""
         for key, data in self._overlay.scan(keys.all_pending(self._incarnation, self._number)):
             number = keys.sequence_in(key)
-            self._blocks[number] = _decode(number, data)
+            self._blocks[number] = decoded(key, _decode, number, data)
             self._stored.add(number)
             for run in self._blocks[number]:
                 self._count(run, 1)

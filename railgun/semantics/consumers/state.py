@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from railgun.model import wire
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_wire import AckRun
+from railgun.model.wire import WireError
 from railgun.semantics.blocks import Entry
 from railgun.semantics.consumers import acknowledgement, delivery, retention
 from railgun.semantics.consumers.ahead import Ahead
@@ -22,6 +23,7 @@ from railgun.semantics.consumers.pending import PendingRun, PendingRuns
 from railgun.semantics.consumers.redelivery import Redelivery
 from railgun.semantics.consumers.terms import UNLIMITED, Terms
 from railgun.state import keys
+from railgun.state.unreadable import decoded
 
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
@@ -34,6 +36,14 @@ class Pair(NamedTuple):
 
     consumer: int
     stream: int
+
+
+def consumer_name(data: bytes) -> str:
+    """The name in a consumer's record; empty where that cannot be read."""
+    try:
+        return ConsumerConfig.from_json(wire.decode("consumer_record", data)["config"]).name or ""
+    except (ValueError, TypeError, WireError):
+        return ""
 
 
 class ConsumerState:
@@ -60,11 +70,11 @@ class ConsumerState:
         self._configure(config, start)
 
     @classmethod
-    def load(cls, stream: StreamState, number: int, data: bytes) -> ConsumerState:
-        """The consumer as the table holds it."""
-        record = wire.decode("consumer_record", data)
-        config = ConsumerConfig.from_json(record["config"])
-        consumer = cls(stream, number, config, record["created"], record["next"])
+    def load(cls, stream: StreamState, key: bytes, data: bytes) -> ConsumerState:
+        """The consumer as the table holds it. Raises Unreadable."""
+        record = decoded(key, wire.decode, "consumer_record", data)
+        config = decoded(key, ConsumerConfig.from_json, record["config"])
+        consumer = cls(stream, keys.sequence_in(key), config, record["created"], record["next"])
         consumer.delivered = Pair(record["delivered_consumer"], record["delivered_stream"])
         consumer._floor = Pair(record["floor_consumer"], record["floor_stream"])
         consumer.given_up.load(record["given_up"])
