@@ -205,13 +205,14 @@ def _publish_one(
     refused = _check_expectations(state, message.subject, given)
     if refused is not None:
         return refused
-    if h.STREAM_SOURCE in given:
-        return refusals.SOURCE_HEADER  # PUB-18
     rollup = _rollup(state, given.get(h.ROLLUP))
     if isinstance(rollup, Refusal):
         return rollup
+    wanted = state.is_wanted(message.subject)
     if isinstance(lifetime, Refusal):
-        return lifetime
+        if wanted:
+            return lifetime
+        lifetime = ttl.UNLIMITED  # of a message that is not stored, it says nothing
     headers = message.headers
     if lifetime.rewritten is not None:
         headers = [(n, lifetime.rewritten if n == h.TTL else v) for n, v in headers]  # TTL-09
@@ -222,7 +223,6 @@ def _publish_one(
     largest = largest_message(config)
     if header_bytes + len(message.payload) > largest:
         return refusals.MESSAGE_TOO_LARGE  # LIM-12, LIM-13
-    wanted = state.is_wanted(message.subject)
     if wanted:
         refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "")
         if refused is not None:
@@ -279,6 +279,8 @@ def _check_expectations(state: StreamState, subject: str, given: dict[str, bytes
     last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
     if last_sequence is not None and _number(last_sequence) != state.last_seq:
         return refusals.wrong_last_sequence(state.last_seq)
+    if h.STREAM_SOURCE in given:
+        return refusals.SOURCE_HEADER  # PUB-18
     last_id = given.get(h.EXPECTED_LAST_MSG_ID)
     if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
         return refusals.wrong_last_msg_id(state.last_msg_id)

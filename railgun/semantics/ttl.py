@@ -26,14 +26,14 @@ class Lifetime(NamedTuple):
         return stored + self.nanos if self.nanos > 0 else self.nanos
 
 
-_FOREVER = Lifetime()
+UNLIMITED = Lifetime()
 _LONGEST = 100 * 365 * 86_400 * NANOS  # the end of a longer life would not fit into 64 bits
 
 
 def lifetime(config: StreamConfig, header: bytes | None) -> Lifetime | Refusal:
     """What the ``Nats-TTL`` header asks for."""
     if header is None:
-        return _FOREVER
+        return UNLIMITED
     nanos = _parse(header)
     if nanos is None:
         return refusals.INVALID_TTL  # TTL-03

@@ -395,15 +395,30 @@ def test_leading_spaces_are_no_part_of_a_value(rg: Railgun, make: Make) -> None:
 def test_what_is_told_of_a_source_and_of_a_ttl_without_sense(rg: Railgun, make: Make) -> None:
     stream = make()
     subject = f"{stream.name}.a"
-    worst = {h.TTL: "soon", h.ROLLUP: "sub", h.STREAM_SOURCE: "S 1", h.EXPECTED_LAST_SEQUENCE: "9"}
+    worst = {
+        h.TTL: "soon",
+        h.ROLLUP: "sub",
+        h.EXPECTED_LAST_MSG_ID: "x",
+        h.STREAM_SOURCE: "S 1",
+        h.EXPECTED_LAST_SEQUENCE: "9",
+    }
     for name, number in (
         (h.EXPECTED_LAST_SEQUENCE, 10071),
         (h.STREAM_SOURCE, 10227),
+        (h.EXPECTED_LAST_MSG_ID, 10070),
         (h.ROLLUP, 10111),
         (h.TTL, 10165),
     ):
         assert refused(rg, subject, b"x", headers=worst)[0] == number
         del worst[name]
+
+
+@pytest.mark.rule("RET-12", "TTL-03")
+def test_the_ttl_of_a_message_that_is_not_stored_says_nothing(rg: Railgun, make: Make) -> None:
+    stream = make(retention="interest", allow_msg_ttl=True)
+    assert ask(rg, f"{stream.name}.a", b"x", headers={h.TTL: "soon"}) == {"stream": stream.name, "seq": 1}
+    stream.create_consumer("C")
+    assert refused(rg, f"{stream.name}.a", b"x", headers={h.TTL: "soon"})[0] == 10165
 
 
 @pytest.mark.rule("PUB-16", "PUB-17")

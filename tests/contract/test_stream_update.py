@@ -190,6 +190,9 @@ def test_a_stream_without_consumers_that_comes_to_interest_is_emptied(rg: Railgu
     state = stream.info().state
     assert (state.messages, state.first_seq, state.last_seq) == (0, 4, 3)
     assert rg.publish(name, b"x").sequence == 4
+    untouched = rg.create_stream(unique("NEVER"))
+    rg.update_stream(untouched.name, retention="interest")
+    assert untouched.info().state.first_seq == 0
 
 
 @pytest.mark.rule("UPD-05", "RET-13")

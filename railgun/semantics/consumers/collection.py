@@ -168,7 +168,8 @@ class Consumers:
         What no filter matches stays; without a consumer, everything goes.
         """
         if not self:
-            retention.drop_everything(self._stream)
+            if self._stream.messages:
+                retention.drop_everything(self._stream)
             return
         wanted = Filter([pattern for consumer in self for pattern in consumer.terms.filter.patterns])
         retention.drop_all_unneeded(self._stream, 0, self._stream.last_seq + 1, wanted)
