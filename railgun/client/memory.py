@@ -25,6 +25,7 @@ from railgun.model.wire import Located, encode
 from railgun.node.clock import SteadyClock
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, Input
+from railgun.semantics.memory import WorkerMemory
 from railgun.state.table import MemoryTable
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class MemoryCluster:
         self.topology = Topology(partitions)
         self._names = names
         self._limits = limits or ClusterLimits()
+        self._memory = WorkerMemory()
         self._tables = [MemoryTable() for _ in range(partitions)]
         self._cores = [self._load(number) for number in range(partitions)]
         self._clock = SteadyClock()
@@ -72,6 +74,7 @@ class MemoryCluster:
             self._tables[shard],
             test_clock=True,
             read_log=self.read_log,
+            memory=self._memory,
         )
         core.load()
         return core

@@ -17,6 +17,7 @@ from railgun.node.dead_letters import ReadLog
 from railgun.node.membership import Membership
 from railgun.node.outbox import Outbox
 from railgun.node.upkeep import Upkeep
+from railgun.semantics.memory import WorkerMemory
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class ShardContext:
     upkeep: Upkeep
     outbox: Outbox
     clock: SteadyClock
+    memory: WorkerMemory
     read_log: ReadLog
     is_current: Callable[
         [Membership], bool

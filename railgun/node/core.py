@@ -32,6 +32,7 @@ from railgun.node.registrar import Registrar
 from railgun.node.timers import Timers
 from railgun.node.work import Work
 from railgun.semantics.bodies import pack_bodies
+from railgun.semantics.memory import WorkerMemory
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
@@ -54,8 +55,12 @@ class ShardCore:
         *,
         test_clock: bool = False,
         read_log: ReadLog | None = None,
+        memory: WorkerMemory | None = None,
     ) -> None:
-        """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read."""
+        """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read.
+
+        ``memory``: of the worker, shared with its other shards; None: the shard is alone.
+        """
         self.partition = partition
         self._cursor = Cursor()
         self._spent = False  # a drain is durable that this core has not followed, or not to its end
@@ -63,7 +68,9 @@ class ShardCore:
         self._overlay = Overlay(table)
         self._work = Work()
         self._clock = ShardClock(adjustable=test_clock)
-        self._streams = OwnedStreams(partition, names, limits, self._overlay, self._send)
+        self._streams = OwnedStreams(
+            partition, names, limits, self._overlay, memory or WorkerMemory(), self._send
+        )
         self._captures = Captures(self._overlay, partition, partitions, self._send)
         self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
         self._publishing = Publishing(self._streams, limits)

@@ -11,7 +11,7 @@ then is dropped, and the state is restored from the changelog (:class:`AfterComm
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from railgun.model.consumer_wire import Lease
 from railgun.model.headers import Headers
@@ -21,6 +21,8 @@ PACK = "pack"  # values of the header Railgun-Kind; a record without it is a pla
 REQUEST = "request"
 CONSUME = "consume"
 PRESENCE = "presence"
+_OBJECTS: Final = 450
+_HEADER: Final = 200
 
 
 class AfterCommit(Exception):
@@ -39,6 +41,22 @@ class Input(NamedTuple):
     arrived: int = 0  # the driver's clock when the record came to the worker, ns; 0: not known
     newest: int = 0  # the time of the last record that came with it
     early: bool = False  # it is decided before records that came before it
+
+
+class _Record(Protocol):
+    """What a record takes memory for."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+def record_bytes(record: _Record) -> int:
+    """What a record costs in memory while it waits, near enough: most of it is not its bytes but the objects around them."""
+    return _OBJECTS + len(record.value or b"") + len(record.key or b"") + _HEADER * len(record.headers)
 
 
 @dataclass(slots=True)

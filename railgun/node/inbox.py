@@ -14,33 +14,36 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from railgun.model import headers as h
-from railgun.node.drain import CONSUME, PRESENCE, Input
+from railgun.node.drain import CONSUME, PRESENCE, Input, record_bytes
+from railgun.semantics.memory import INBOXES, Pool
 
-_RECORD_BYTES: Final = 200  # what a record costs beside its value
+_RECORD_WORK: Final = 200  # a record costs as much as so many bytes of value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it
 DRAIN_RECORDS: Final = 5000
 DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (DESIGN 1)
-SHORT_DRAIN_BYTES: Final = (
-    512 * 1024
-)  # while consumers are in use: whoever works on messages waits for a drain twice
+# While consumers are in use: whoever works on messages waits for two drains at each turn.
+SHORT_DRAIN_BYTES: Final = 512 * 1024
 _IN_USE_SECONDS: Final = 1.0
-FULL_BYTES: Final = 64 * 1024 * 1024
 EARLY_BYTES: Final = 1024 * 1024
 EARLY_RECORDS: Final = 4000  # whose turn has not come yet: the cursor names each of them
 _HASTY: Final = frozenset({CONSUME.encode(), PRESENCE.encode()})
 
 
 class Inbox:
-    """Records in order, bounded by asking the reader to pause: never by dropping."""
+    """Records in order, bounded by asking the reader to pause: never by dropping. All inboxes of a worker share a pool."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, pool: Pool | None = None, shard: int = 0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pool = pool or Pool(INBOXES)
+        self._holder = (shard, "inbox")
         self._now = now
         self._changed = threading.Condition()
         self._records: deque[Input] = deque()
         self._hasty: deque[Input] = deque()  # those of them that need not wait for their turn
         self._early: set[int] = (
             set()
-        )  # offsets of those that did not; the core knows them when their turn comes
+        )  # offsets of those that did not: the core passes them over in their turn
         self._calls: list[Callable[[], None]] = []
         self._bytes = 0
         self._short_until = 0.0
@@ -56,9 +59,14 @@ class Inbox:
             if hasty:
                 self._hasty.extend(hasty)
                 self._short_until = self._now() + _IN_USE_SECONDS
-            self._bytes += sum(_size(record) for record in records)
+            self._bytes += sum(map(record_bytes, records))
             self._changed.notify()
-            return self._bytes < FULL_BYTES
+            return not self._pool.excess(self._holder, self._bytes)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a reader that was paused may go on: always, once everything is taken."""
+        return self._bytes <= self._pool.room(self._holder) // 2
 
     def call(self, action: Callable[[], None]) -> None:
         """Have the shard's thread run ``action`` between two drains."""
@@ -76,7 +84,8 @@ class Inbox:
                 self._changed.wait(timeout)
             calls, self._calls = self._calls, []
             taken = [*self._take_next(), *self._take_early()]
-            return taken, calls, self._bytes < FULL_BYTES // 2
+            self._pool.excess(self._holder, self._bytes)
+            return taken, calls, self.has_room
 
     def _take_next(self) -> list[Input]:
         taken: list[Input] = []
@@ -88,12 +97,12 @@ class Inbox:
             if len(streams) > DRAIN_STREAMS:
                 break
             taken.append(self._records.popleft())
-            size += _size(record)
+            size += _work(record)
+            self._bytes -= record_bytes(record)
             if self._hasty and self._hasty[0] is record:
                 self._hasty.popleft()
             elif self._early and not record.forwarded:
                 self._early.discard(record.offset)
-        self._bytes -= size
         return taken
 
     def _take_early(self) -> list[Input]:
@@ -104,7 +113,7 @@ class Inbox:
             record = self._hasty.popleft()
             self._early.add(record.offset)
             taken.append(record._replace(early=True))
-            size += _size(record)
+            size += _work(record)
         return taken
 
     def take_all(self) -> list[Input]:
@@ -127,11 +136,13 @@ class Inbox:
         self._hasty.clear()
         self._early.clear()
         self._bytes = 0
+        self._pool.forget(self._holder)
 
 
 def _is_hasty(record: Input) -> bool:
     return not record.forwarded and h.first(record.headers, h.COMMAND_KIND) in _HASTY
 
 
-def _size(record: Input) -> int:
-    return len(record.value or b"") + _RECORD_BYTES
+def _work(record: Input) -> int:
+    """How much a drain has to do for the record, in bytes."""
+    return len(record.value or b"") + _RECORD_WORK

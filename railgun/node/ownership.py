@@ -22,7 +22,7 @@ from railgun.node.set_aside import SetAside
 from railgun.semantics import backlog, limits
 from railgun.semantics.configuration import check_update
 from railgun.semantics.consumers.rules import violated_limits
-from railgun.semantics.memory import ShardMemory
+from railgun.semantics.memory import ShardMemory, WorkerMemory
 from railgun.semantics.recent import RecentMessages
 from railgun.semantics.stream import StreamState, read_record
 from railgun.state import keys
@@ -44,7 +44,13 @@ class OwnedStreams:
     """The streams of one shard, by name; and those that are being removed."""
 
     def __init__(
-        self, partition: int, names: Names, platform: ClusterLimits, overlay: Overlay, send: Send
+        self,
+        partition: int,
+        names: Names,
+        platform: ClusterLimits,
+        overlay: Overlay,
+        memory: WorkerMemory,
+        send: Send,
     ) -> None:
         self._partition = partition
         self._names = names
@@ -53,14 +59,15 @@ class OwnedStreams:
         self._send = send
         self._states: dict[str, StreamState] = {}
         self._doomed: dict[str, StreamState] = {}
-        self._memory = ShardMemory()
+        self._worker_memory = memory
+        self._memory = ShardMemory(memory, partition)
+        self.recent = RecentMessages(pool=memory.caches, shard=partition)
         self.aside = SetAside()
-        self.recent = RecentMessages()
 
     def load(self) -> None:
         """Read all streams back from the table."""
         self._states, self._doomed = {}, {}
-        self._memory = ShardMemory()
+        self._memory = ShardMemory(self._worker_memory, self._partition)
         for key, _ in self._overlay.scan(keys.STREAM):
             incarnation = keys.incarnation_in(key)
             if incarnation is not None and keys.is_whole(key):

@@ -19,6 +19,7 @@ from railgun.errors import NotAuthorized
 from railgun.kafka.headers import headers_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import in_words, librdkafka
+from railgun.node.drain import record_bytes
 
 log = logging.getLogger("railgun.node")
 
@@ -27,10 +28,11 @@ Place = tuple[str, int]  # topic and partition
 _POLL_SECONDS: Final = 0.05  # how long a new assignment waits at most
 _IDLE_SECONDS: Final = 0.2
 _BATCH: Final = 5_000
-_FULL_BYTES: Final = 8 * 1024 * 1024  # of one partition that nobody takes
-_ROOM_BYTES: Final = 2 * 1024 * 1024
+_FULL_BYTES: Final = (
+    2 * 1024 * 1024
+)  # of one partition that nobody takes; an inbox is full before that happens
+_ROOM_BYTES: Final = 512 * 1024
 _LOOK_SECONDS: Final = 0.05  # a partition that is wanted again is found within this time
-_RECORD_BYTES: Final = 200
 _MEET_SECONDS: Final = 1.0
 
 
@@ -164,7 +166,7 @@ class RecordReader:
                 return
             for place, records in came.items():
                 self._records.setdefault(place, []).extend(records)
-                size = sum(len(one.value or b"") + _RECORD_BYTES for one in records)
+                size = sum(map(record_bytes, records))
                 self._sizes[place] = self._sizes.get(place, 0) + size
             full = [place for place, size in self._sizes.items() if size > _FULL_BYTES]
         if came:

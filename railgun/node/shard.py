@@ -50,7 +50,7 @@ class KafkaShard:
         self.partition = partition
         self.name = f"shard {partition}"
         self.membership = membership
-        self.inbox = Inbox()
+        self.inbox = Inbox(context.memory.inboxes, partition)
         self._context = context
         self._stopping = threading.Event()
         self._writer: DrainWriter | None = None

@@ -119,6 +119,8 @@ class Shards:
             self._paused.add(partition)
             for tp in self._places(partition):
                 self._consumer.on_buffer_full(tp)
+            if shard.inbox.has_room:
+                self._resume(partition)  # the shard took everything before it could see that we pause
 
     def on_room(self, partition: int) -> None:
         """From a shard's thread: its inbox can take more."""

@@ -173,6 +173,7 @@ class Standing:
             self.table,
             test_clock=context.test_clock,
             read_log=context.read_log,
+            memory=context.memory,
         )
         for incarnation, reason in self._aside.items():
             core.set_aside(incarnation, reason)
@@ -192,5 +193,6 @@ class Standing:
     def close(self) -> None:
         """Give the table's memory and lock back; its folder stays."""
         table, self._table, self._core = self._table, None, None
+        self._context.memory.leave(self._partition)
         if table is not None:
             table.close()

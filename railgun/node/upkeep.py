@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.kafka.answers import answer_of
 from railgun.kafka.topics import Topics
 from railgun.node.drain import Trim
+from railgun.node.heap import give_memory_back
 from railgun.node.outbox import Outbox
 
 log = logging.getLogger("railgun.node")
@@ -91,6 +92,7 @@ class Upkeep:
                     self._trim_now()
                 if since_look >= _LOOK_EVERY:
                     since_look = 0.0
+                    give_memory_back()
                     self._look_for_missing()
             self._outbox.flush(5.0)
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends

@@ -35,6 +35,7 @@ from railgun.node.quiet import calm_down
 from railgun.node.settings import NodeSettings, load_settings
 from railgun.node.shards import Shards
 from railgun.node.upkeep import Upkeep
+from railgun.semantics.memory import WorkerMemory
 from railgun.state.folder import StateFolder
 
 log = logging.getLogger("railgun.node")
@@ -119,6 +120,7 @@ class RailgunApp(faust.App):
             upkeep=upkeep,
             outbox=outbox,
             clock=SteadyClock(),
+            memory=WorkerMemory(),
             read_log=self._log_reading.read,
             is_current=self.shards.is_current,
             owns=self.shards.owns,

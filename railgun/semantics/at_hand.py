@@ -61,7 +61,12 @@ class BodiesAtHand:
         if self._beside[0] != base or self._beside[1] is None:
             data = self._overlay.companion(keys.of(keys.BLOCK, self._incarnation, base))
             self._beside = base, None if data is None else PackedBodies(data)
+            if data is not None:
+                self._memory.caches.keep(self._incarnation, "bodies", len(data), self._let_go)
         return None if self._beside[1] is None else self._beside[1].find(sequence - base)
+
+    def _let_go(self) -> None:
+        self._beside = (0, None)
 
     # -- kept in the table
 

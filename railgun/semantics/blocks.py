@@ -18,6 +18,8 @@ from railgun.model import wire
 BLOCK_SIZE = 512
 _BETWEEN = "\0"  # no subject holds it (SUB-03)
 _KEPT = re.compile("0+")
+_NUMBER = 40  # bytes of a number that is an object of its own
+_TEXT = 60  # bytes of a text beside its characters
 NEVER = -1  # expiry of a message that neither TTL nor age removes (TTL-05)
 
 
@@ -91,6 +93,17 @@ class Block:
     def end(self) -> int:
         """The sequence after the last message of the block."""
         return self.base + self.count
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it takes, at most: once its subjects are taken apart."""
+        columns = (self.sizes, self.times, self.subject_of, self.expiries)
+        numbers = sum(
+            sys.getsizeof(one) if isinstance(one, array) else _NUMBER * len(one)
+            for one in columns
+            if one is not None
+        )
+        return numbers + 2 * len(self._joined) + _TEXT * (self._joined.count(_BETWEEN) + 1)
 
     @property
     def subjects(self) -> list[str]:

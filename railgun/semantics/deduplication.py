@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from railgun.model import wire
 from railgun.semantics.blocks import pack_column, unpack_column
 from railgun.semantics.id_digest import IdDigest
-from railgun.semantics.memory import Budget, ShardMemory
+from railgun.semantics.memory import ID_BYTES, ShardMemory, Share
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable import decoded
@@ -45,7 +45,7 @@ class _Accepted:
 class DedupWindow:
     """Ids accepted within the last ``window`` nanoseconds. 0: de-duplication is off."""
 
-    def __init__(self, overlay: Overlay, incarnation: int, window: int, budget: Budget | None = None) -> None:
+    def __init__(self, overlay: Overlay, incarnation: int, window: int, budget: Share | None = None) -> None:
         self._overlay = overlay
         self._incarnation = incarnation
         self.window = window
@@ -54,6 +54,7 @@ class DedupWindow:
         self._read: OrderedDict[int, dict[str, int]] = OrderedDict()  # some of those, by base
         self._sequence_of: dict[str, int] = {}  # of the newer ids, as the next two
         self._accepted: deque[_Accepted] = deque()
+        self._characters = 0  # of the ids in memory
         self._fresh: list[_Accepted] = []  # of the drain that runs
         self._expired: deque[int] = deque()  # blocks that have left the window, but not yet the table
 
@@ -73,6 +74,7 @@ class DedupWindow:
         for key, data in self._overlay.scan(keys.all_of(keys.IDS, self._incarnation)):
             block = decoded(key, _decode, keys.sequence_in(key), data)
             self._accepted.append(block)
+            self._characters += block.characters
             self._sequence_of.update(zip(block.ids, block.sequences, strict=True))
             self._give_up_excess()
 
@@ -127,12 +129,15 @@ class DedupWindow:
         newest.ids.append(message_id)
         newest.sequences.append(sequence)
         newest.characters += len(message_id)
+        self._characters += len(message_id)
 
     def accept_run(self, ids: list[str], first: int, time: int) -> None:
         """Many new ids with consecutive sequences."""
         sequences = range(first, first + len(ids))
         self._sequence_of.update(zip(ids, sequences, strict=True))
-        self._fresh.append(_Accepted(first, time, ids, sequences))
+        block = _Accepted(first, time, ids, sequences, sum(map(len, ids)))
+        self._fresh.append(block)
+        self._characters += block.characters
 
     def expire(self, now: int) -> None:
         """Forget the ids whose window is over (DUP-05, DUP-06)."""
@@ -157,6 +162,7 @@ class DedupWindow:
     def _forget(self, gone: _Accepted) -> None:
         """Its ids are no longer known from here; one that was accepted anew meanwhile still is (DUP-06)."""
         known = self._sequence_of
+        self._characters -= gone.characters
         for message_id, sequence in zip(gone.ids, gone.sequences, strict=True):
             if known.get(message_id) == sequence:
                 del known[message_id]
@@ -183,17 +189,21 @@ class DedupWindow:
 
     def _give_up_excess(self) -> None:
         """Leave the oldest blocks to the table where the shard holds too many ids."""
-        excess = self._budget.excess(self._incarnation, len(self._sequence_of))
+        excess = self._budget.excess(self._incarnation, self._memory)
         if not excess:
             return
         while excess > 0 and self._accepted:
             block = self._accepted.popleft()
-            excess -= len(block.ids)
+            excess -= len(block.ids) * ID_BYTES + block.characters
             self._forget(block)
             if not self._digests or self._digests[-1].room < len(block.ids):
                 self._digests.append(IdDigest.after(len(self) // 2, len(block.ids)))
             self._digests[-1].add(block.base, block.time, block.ids)
-        self._budget.excess(self._incarnation, len(self._sequence_of))
+        self._budget.excess(self._incarnation, self._memory)
+
+    @property
+    def _memory(self) -> int:
+        return len(self._sequence_of) * ID_BYTES + self._characters
 
 
 def _decode(base: int, data: bytes) -> _Accepted:
@@ -202,4 +212,4 @@ def _decode(base: int, data: bytes) -> _Accepted:
     sequences = list(stored) if stored else range(base, base + len(value["ids"]))
     if len(sequences) != len(value["ids"]):
         raise ValueError("ids and sequences of a block differ in number")
-    return _Accepted(base, value["time"], value["ids"], sequences)
+    return _Accepted(base, value["time"], value["ids"], sequences, sum(map(len, value["ids"])))

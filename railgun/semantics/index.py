@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from railgun.model.subjects import Filter
 from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, Removed, build
+from railgun.semantics.memory import Caches
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable import decoded
@@ -25,8 +27,9 @@ FORGOTTEN_BLOCKS = 1_000  # at most in one drain
 class MessageIndex:
     """Entries by sequence over the blocks in an overlay, with the tail of the drain that runs."""
 
-    def __init__(self, overlay: Overlay, incarnation: int, next_sequence: int) -> None:
+    def __init__(self, overlay: Overlay, incarnation: int, next_sequence: int, caches: Caches) -> None:
         self._overlay = overlay
+        self._caches = caches
         self._incarnation = incarnation
         self._cache: OrderedDict[int, Block] = OrderedDict()
         self._dirty: dict[int, Block] = {}  # blocks whose bitmap changed in this drain
@@ -282,6 +285,7 @@ class MessageIndex:
         known: dict[int, Any]
         for known in (self._cache, self._dirty, self._offsets, self._useless):
             known.pop(base, None)
+        self._caches.drop(self._incarnation, base)
         if self._hint is not None and self._hint.base == base:
             self._hint = None
 
@@ -325,10 +329,16 @@ class MessageIndex:
 
     def _remember(self, block: Block) -> None:
         self._cache[block.base] = block
+        self._caches.keep(self._incarnation, block.base, block.memory, partial(self._let_go, block.base))
         if len(self._cache) > CACHED_BLOCKS:
-            _, dropped = self._cache.popitem(last=False)
-            if dropped is self._hint:
-                self._hint = None  # a second copy of the block must not live beside this one
+            oldest = next(iter(self._cache))
+            self._caches.drop(self._incarnation, oldest)
+            self._let_go(oldest)
+
+    def _let_go(self, base: int) -> None:
+        dropped = self._cache.pop(base, None)
+        if dropped is not None and dropped is self._hint:
+            self._hint = None  # a second copy of the block must not live beside this one
 
     def _load(self, base: int, data: bytes, bitmaps: _Following | None = None) -> Block:
         """The block; ``bitmaps`` are those of it and all that follow, if they are at hand."""

@@ -1,34 +1,127 @@
-"""What the streams of a shard share: how much of them is in memory. What is beyond is found through the table.
+"""The memory of a worker: what its shards, and their streams, may hold together. What is beyond is found through the table.
 
-The limits hold for all streams of a shard together, because the number of streams has no bound of its own. A stream that
-has grown gives up its own oldest; a few are left to each, so that one large stream does not slow all others down.
+Limits are in bytes of the process, as near as they can be told, and hold for all shards of a worker together: how many shards
+and streams there are has no bound of its own. Whoever has grown gives up its own oldest; half of each pool is left to all in
+equal parts, so that a large stream does not slow all others down.
 """
 
 from __future__ import annotations
 
-IDS = 250_000  # of the de-duplication windows: some 40 MB
-SUBJECTS = 250_000  # some 40 MB, more where the sequences of each subject are kept
-LEFT_TO_EACH = 500  # a stream with fewer never gives any up
+import threading
+from collections.abc import Callable, Hashable
+from typing import Final
+
+MEGABYTE: Final = 1024 * 1024
+IDS: Final = 80 * MEGABYTE  # of the de-duplication windows
+SUBJECTS: Final = 80 * MEGABYTE
+CACHES: Final = 128 * MEGABYTE  # newest messages, blocks and bodies that were read back
+INBOXES: Final = 128 * MEGABYTE
+
+ID_BYTES: Final = 160  # what an id costs beside its characters: a string, its places in a dict and a list
+SUBJECT_BYTES: Final = 180
+SEQUENCES_BYTES: Final = 800  # of a subject whose sequences are kept
 
 
-class Budget:
-    """How many of something the streams of a shard may hold in memory together."""
+Holder = tuple[int, Hashable]  # a shard, and what of it
 
-    def __init__(self, limit: int, left_to_each: int) -> None:
+
+class Pool:
+    """Bytes that many holders share. Any thread may ask: each shard has its own."""
+
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._left_to_each = left_to_each
-        self._held: dict[int, int] = {}  # by incarnation
+        self._lock = threading.Lock()
+        self._held: dict[Holder, int] = {}
         self._total = 0
 
+    @property
+    def total(self) -> int:
+        """Bytes that all hold."""
+        return self._total
+
+    def excess(self, holder: Holder, held: int) -> int:
+        """The holder has so many bytes now; how many of them it is to give up."""
+        with self._lock:
+            self._total += held - self._held.get(holder, 0)
+            self._held[holder] = held
+            return max(0, min(self._total - self._limit, held - self._left_to_each()))
+
+    def room(self, holder: Holder) -> int:
+        """How many bytes the holder may have, whatever it has."""
+        with self._lock:
+            others = self._total - self._held.get(holder, 0)
+            return max(self._limit - others, self._left_to_each())
+
+    def forget(self, holder: Holder) -> None:
+        """The holder is gone."""
+        with self._lock:
+            self._total -= self._held.pop(holder, 0)
+
+    def leave(self, shard: int) -> None:
+        """All holders of the shard are gone."""
+        with self._lock:
+            for holder in [one for one in self._held if one[0] == shard]:
+                self._total -= self._held.pop(holder)
+
+    def _left_to_each(self) -> int:
+        return self._limit // (2 * max(len(self._held), 1))
+
+
+class Share:
+    """The part of a pool that belongs to the streams of one shard."""
+
+    def __init__(self, pool: Pool, shard: int) -> None:
+        self._pool = pool
+        self._shard = shard
+
     def excess(self, incarnation: int, held: int) -> int:
-        """The stream holds so many now; how many of them it is to give up."""
-        self._total += held - self._held.get(incarnation, 0)
-        self._held[incarnation] = held
-        return max(0, min(self._total - self._limit, held - self._left_to_each))
+        """The stream has so many bytes now; how many of them it is to give up."""
+        return self._pool.excess((self._shard, incarnation), held)
 
     def forget(self, incarnation: int) -> None:
         """The stream is gone."""
-        self._total -= self._held.pop(incarnation, 0)
+        self._pool.forget((self._shard, incarnation))
+
+
+class Caches:
+    """What a shard has read from its table, and may read again: the oldest is let go where the pool is used up."""
+
+    def __init__(self, pool: Pool, shard: int) -> None:
+        self._pool = pool
+        self._holder = (shard, "caches")
+        self._kept: dict[tuple[int, Hashable], tuple[int, Callable[[], None]]] = {}  # oldest first
+        self._of: dict[int, set[Hashable]] = {}  # by incarnation
+        self._total = 0
+
+    def keep(self, incarnation: int, what: Hashable, size: int, let_go: Callable[[], None]) -> None:
+        """The stream holds this, of so many bytes, until it is told to let go. What was kept last never is."""
+        self.drop(incarnation, what)
+        self._kept[incarnation, what] = (size, let_go)
+        self._of.setdefault(incarnation, set()).add(what)
+        self._total += size
+        excess = self._pool.excess(self._holder, self._total)
+        while excess > 0 and len(self._kept) > 1:
+            oldest = next(iter(self._kept))
+            freed, forget = self._kept[oldest]
+            self.drop(*oldest)
+            forget()
+            excess -= freed
+        self._pool.excess(self._holder, self._total)
+
+    def drop(self, incarnation: int, what: Hashable) -> None:
+        """The stream does not hold it any more."""
+        kept = self._kept.pop((incarnation, what), None)
+        if kept is not None:
+            self._total -= kept[0]
+            own = self._of[incarnation]
+            own.discard(what)
+            if not own:
+                del self._of[incarnation]
+
+    def forget(self, incarnation: int) -> None:
+        """The stream is gone."""
+        for what in list(self._of.get(incarnation, ())):
+            self.drop(incarnation, what)
 
 
 class Totals:
@@ -48,20 +141,37 @@ class Totals:
         self.total -= self._noted.pop(incarnation, 0)
 
 
-class ShardMemory:
-    """What the streams of one shard share: budgets, the bytes of all, and which of them have something to tidy up."""
+class WorkerMemory:
+    """The pools of one worker."""
 
     def __init__(self) -> None:
-        self.ids = Budget(IDS, LEFT_TO_EACH)
-        self.subjects = Budget(SUBJECTS, LEFT_TO_EACH)
+        self.ids = Pool(IDS)
+        self.subjects = Pool(SUBJECTS)
+        self.caches = Pool(CACHES)
+        self.inboxes = Pool(INBOXES)
+
+    def leave(self, shard: int) -> None:
+        """What the shard held is gone: it is another worker's, or is read anew."""
+        for pool in (self.ids, self.subjects, self.caches):
+            pool.leave(shard)
+
+
+class ShardMemory:
+    """What the streams of one shard share: memory, the bytes of all, and which of them have something to tidy up."""
+
+    def __init__(self, worker: WorkerMemory | None = None, shard: int = 0) -> None:
+        worker = worker or WorkerMemory()
+        worker.leave(shard)  # a former core's part, if there was one
+        self.ids = Share(worker.ids, shard)
+        self.subjects = Share(worker.subjects, shard)
+        self.caches = Caches(worker.caches, shard)
         self.stored_bytes = Totals()
         self.untidy: set[int] = set()  # incarnations whose table holds bodies that nobody needs
         self.behind: set[int] = set()  # incarnations that have messages left to remove
 
     def forget(self, incarnation: int) -> None:
         """The stream is gone."""
-        self.ids.forget(incarnation)
-        self.subjects.forget(incarnation)
-        self.stored_bytes.forget(incarnation)
+        for part in (self.ids, self.subjects, self.caches, self.stored_bytes):
+            part.forget(incarnation)
         self.untidy.discard(incarnation)
         self.behind.discard(incarnation)

@@ -38,7 +38,9 @@ class StoredMessages:
 
     def open_index(self) -> None:
         """Look into the table from the last sequence on."""
-        self.index = MessageIndex(self.overlay, self.incarnation, self.last_seq + 1)
+        caches = self._memory.caches
+        caches.forget(self.incarnation)
+        self.index = MessageIndex(self.overlay, self.incarnation, self.last_seq + 1, caches)
 
     def _begin_subjects(self, *, ordered: bool) -> None:
         """An empty index by subject; ``ordered``: the oldest message of a subject will be asked for."""

@@ -14,10 +14,11 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from railgun.model.subjects import Filter
-from railgun.semantics.memory import Budget
+from railgun.semantics.memory import SEQUENCES_BYTES, SUBJECT_BYTES, Share
 from railgun.semantics.subject_search import BEGINNING, Place, SortedSubjects, scan
 from railgun.state import keys
 from railgun.state.table import Scratch
@@ -25,6 +26,7 @@ from railgun.state.table import Scratch
 _COUNT_BITS = 32
 _COUNT_MASK = (1 << _COUNT_BITS) - 1
 _PACKED = struct.Struct("=QI")
+_SAMPLE = 16  # subjects by which the size of all is told
 _ALL_STEPS = 1 << 62
 
 
@@ -49,7 +51,7 @@ class SubjectIndex:
         ordered: bool,
         incarnation: int = 0,
         scratch: Scratch | None = None,
-        budget: Budget | None = None,
+        budget: Share | None = None,
     ) -> None:
         """Without a scratch space or a budget everything stays in memory."""
         self._packed: dict[str, int] = {}  # newest sequence << 32 | count
@@ -227,13 +229,14 @@ class SubjectIndex:
         """Leave subjects to the scratch space where the shard holds too many."""
         if self._budget is None or self._scratch is None:
             return
-        excess = self._budget.excess(self._incarnation, len(self._packed) + len(self._older))
+        held, each = len(self._packed) + len(self._older), self._bytes_of_one()
+        excess = self._budget.excess(self._incarnation, held * each)
         if not excess:
             return
         if self._total is None:
             self._total = len(self._packed)
         leaving: dict[bytes, bytes | None] = {}
-        for _ in range(excess):
+        for _ in range(min(-(-excess // each), held)):
             if not self._older:
                 self._older, self._packed = self._packed, {}
             subject, packed = self._older.popitem()
@@ -242,7 +245,17 @@ class SubjectIndex:
                 value += array("q", self._sequences.pop(subject)).tobytes()
             leaving[self._key(subject)] = value
         self._scratch.apply(leaving)
-        self._budget.excess(self._incarnation, len(self._packed) + len(self._older))
+        self._budget.excess(self._incarnation, (len(self._packed) + len(self._older)) * each)
+
+    def _bytes_of_one(self) -> int:
+        """What a subject takes in memory, by a few of the newest."""
+        some = list(islice(reversed(self._packed), _SAMPLE)) or list(islice(self._older, _SAMPLE))
+        length = sum(map(len, some)) // len(some) if some else 0
+        kept = 0
+        if self._sequences is not None and some:
+            numbers = sum(len(self._sequences.get(one, ())) for one in some)
+            kept = SEQUENCES_BYTES + 40 * numbers // len(some)
+        return SUBJECT_BYTES + length + kept
 
     # -- inside
 

@@ -31,6 +31,7 @@ from railgun.node.context import ShardContext
 from railgun.node.drain import Input
 from railgun.node.membership import Membership
 from railgun.node.shard import KafkaShard
+from railgun.semantics.memory import WorkerMemory
 from tests.support.waiting import wait_until
 
 NAMES = Names()
@@ -224,6 +225,7 @@ class Driven:
             folder=folder,
             identity="changelog",
             clock=SteadyClock(),
+            memory=WorkerMemory(),
             read_log=lambda places: [None for _ in places],
             is_current=lambda _: True,
             owns=lambda *_: True,

@@ -7,13 +7,24 @@ from contextlib import contextmanager
 from unittest import mock
 
 from railgun.semantics import id_digest, memory
+from railgun.semantics.memory import Pool, Share
 
 
 @contextmanager
 def tight_memory(held: int) -> Iterator[None]:
-    """So many ids and subjects for all streams together, and digests so small that there are several."""
+    """Room for so many ids and subjects of all streams together, and digests so small that there are several."""
     with (
-        mock.patch.multiple(memory, IDS=held, SUBJECTS=held, LEFT_TO_EACH=0),
+        mock.patch.multiple(memory, IDS=held * memory.ID_BYTES, SUBJECTS=held * memory.SUBJECT_BYTES),
         mock.patch.object(id_digest, "LARGEST", 4),
     ):
         yield
+
+
+def room_for_ids(count: int) -> Share:
+    """Room for about so many short ids."""
+    return Share(Pool(count * memory.ID_BYTES), 0)
+
+
+def room_for_subjects(count: int) -> Share:
+    """Room for about so many short subjects."""
+    return Share(Pool(count * memory.SUBJECT_BYTES), 0)

@@ -37,7 +37,7 @@ def test_what_consumers_are_told_does_not_wait_behind_publishes() -> None:
 
 def test_drains_are_short_only_while_somebody_waits_for_a_consumer() -> None:
     now = 5.0
-    box = Inbox(lambda: now)
+    box = Inbox(now=lambda: now)
     box.put([record(number, size=600_000) for number in range(40)])
     assert len(box.take(0)[0]) == 14
     box.put([record(40, "consume")])

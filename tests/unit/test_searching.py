@@ -15,11 +15,12 @@ from railgun.model.names import Names
 from railgun.model.subjects import Filter
 from railgun.semantics import searching
 from railgun.semantics.blocks import Block, Entry
-from railgun.semantics.memory import Budget, ShardMemory
+from railgun.semantics.memory import ShardMemory
 from railgun.semantics.steps import Steps, finish
 from railgun.semantics.stream import StreamState
 from railgun.state.table import MemoryTable, Overlay
 from tests.support.shards import Shards
+from tests.support.tight_memory import room_for_subjects
 
 SUBJECTS = ["a.x", "a.y", "a.z.1", "b", "b-c.x", "c.x"]
 PATTERNS = ["a.>", "a.*", "*.x", "b", "none.>", ">", "*", "c.*"]
@@ -51,7 +52,7 @@ def stream_of(packs: list[list[str]], gone: list[int], *, per_subject: int, held
     """Each pack a block, the last one still in the tail; the numbered messages are removed."""
     memory = ShardMemory()
     if held is not None:
-        memory.subjects = Budget(held, 0)
+        memory.subjects = room_for_subjects(held)
     config = StreamConfig(name="S", subjects=["a.>"], max_msgs_per_subject=per_subject)
     overlay = Overlay(MemoryTable(scratch=MemoryTable()))
     state = StreamState(overlay, "S", 1, config, 0, Names().log("S"), memory)

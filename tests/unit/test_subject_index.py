@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgun.model.subjects import Filter
-from railgun.semantics.memory import Budget
 from railgun.semantics.subject_index import SubjectIndex
 from railgun.state import keys
 from railgun.state.table import MemoryTable
+from tests.support.tight_memory import room_for_subjects
 
 SUBJECTS = ("a", "b", "c.é")
 
@@ -36,7 +36,7 @@ def test_the_index_equals_lists_of_sequences(
 ) -> None:
     scratch = MemoryTable()
     scratch.apply({keys.number(7) + b"a": b"of a former owner", keys.number(8) + b"a": b"of another stream"})
-    budget = None if held is None else Budget(held, 0)
+    budget = None if held is None else room_for_subjects(held)
     index = SubjectIndex(ordered=ordered, incarnation=7, scratch=scratch, budget=budget)
     kept: dict[int, str] = {}  # sequence to subject
     following = 1

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgun.model.subjects import Filter
-from railgun.semantics.memory import Budget
 from railgun.semantics.subject_index import SubjectIndex
 from railgun.semantics.subject_search import BEGINNING, leap, scan
 from railgun.state.table import MemoryTable
+from tests.support.tight_memory import room_for_subjects
 
 # Characters on both sides of the dot in the order of texts, and tokens that begin like others.
 tokens = st.sampled_from(["a", "b", "a-", "a-b", "a/", "a!b", "ab", "é", "+", "~"])
@@ -35,7 +35,7 @@ patterns = st.builds(
 def test_a_search_finds_what_trying_each_subject_finds(
     published: list[list[str]], wanted: list[str], held: int | None, steps: int
 ) -> None:
-    budget = None if held is None else Budget(held, 0)
+    budget = None if held is None else room_for_subjects(held)
     index = SubjectIndex(ordered=False, incarnation=7, scratch=MemoryTable(), budget=budget)
     chosen, following = Filter(wanted), 1
     newest: dict[str, int] = {}
