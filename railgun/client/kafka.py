@@ -12,18 +12,18 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from railgun.client.kafka_feed import KafkaFeed
 from railgun.client.kafka_readers import AdvisoryReader, RegistryReader, ReplyReader, Tee
+from railgun.client.kafka_sender import KafkaSender
 from railgun.client.transport import Delivered, Receiver, TakeAdvisories, Topology
 from railgun.client.watch import START_A_WORKER
-from railgun.errors import ConnectionLost, MessageTooLarge, NoWorker, RailgunError, RequestTimeout
+from railgun.errors import ConnectionLost, NoWorker, RailgunError, RequestTimeout
 from railgun.kafka.log_reader import LogReader
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
-from railgun.model import headers as h
 from railgun.model.messages import StoredMessage
 from railgun.model.names import Names
 from railgun.model.wire import Located
@@ -45,8 +45,7 @@ class KafkaTransport:
         self._stopped = threading.Event()
         self._client = ""
         self._topology = Topology(1)
-        self._producer: Producer | None = None
-        self._poller: threading.Thread | None = None
+        self._sender: KafkaSender | None = None
         self._admin: AdminClient | None = None
         self._asker: Consumer | None = None
         self._receiver: Receiver | None = None
@@ -66,9 +65,12 @@ class KafkaTransport:
         callback: dict[str, Any] = {"error_cb": self._troubles.told}
         # 30 s: a command outlives the restart of a broker; its caller has long been told that the outcome is open.
         producer = self._settings.producer(linger_ms=0, message_timeout_ms=30_000)
-        self._producer = Producer({**producer, **callback}, logger=librdkafka)
-        self._poller = threading.Thread(target=self._poll, name="railgun-producer", daemon=True)
-        self._poller.start()
+        self._sender = KafkaSender(
+            lambda told: Producer({**producer, "error_cb": told}, logger=librdkafka),
+            self._names.commands,
+            self._troubles,
+            tee.failed,
+        )
         self._admin = AdminClient({**self._settings.admin(), **callback}, logger=librdkafka)
         # It reads nothing and never joins the workers' group: it is asked for that group's offsets, and for the ends of
         # topics, open transactions included.
@@ -114,18 +116,6 @@ class KafkaTransport:
             f"no worker has set up the prefix {self._names.prefix!r} at {self._settings.bootstrap} yet, "
             f"nothing was sent: {START_A_WORKER}"
         )
-
-    def _poll(self) -> None:
-        assert self._producer is not None
-        assert self._receiver is not None
-        try:
-            while not self._stopped.is_set():
-                self._producer.poll(0.2)
-        except KafkaException as error:  # fatal: the producer is of no more use
-            self._receiver.failed(in_words(error, "sending commands"))
-        except Exception as error:
-            logger.exception("the producer's thread ended")
-            self._receiver.failed(RailgunError(f"the producer's thread ended: {error!r}"))
 
     # -- listening
 
@@ -216,30 +206,11 @@ class KafkaTransport:
     # -- sending
 
     def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
-        assert self._producer is not None
-        report = _delivery_report(delivered, self._troubles)
-        while True:
-            try:
-                self._producer.produce(
-                    self._names.commands,
-                    value,
-                    key,
-                    partition,
-                    on_delivery=report,
-                    headers=[(h.COMMAND_KIND, kind)],
-                )
-                return
-            except BufferError:  # the local queue is full: give it time to drain
-                if self._stopped.is_set():
-                    raise ConnectionLost(
-                        "the transport was closed before the command could be sent"
-                    ) from None
-                self._producer.poll(0.05)
-            except KafkaException as error:
-                raise in_words(error, "sending a command") from error
+        assert self._sender is not None
+        self._sender.send(partition, key, kind, value, delivered)
 
     def flush(self, timeout: float) -> bool:
-        return self._producer is None or self._producer.flush(timeout) == 0
+        return self._sender is None or self._sender.flush(timeout)
 
     # -- who is alive
 
@@ -294,21 +265,5 @@ class KafkaTransport:
             self._log.close()
         if self._asker is not None:
             self._asker.close()
-        if self._poller is not None and self._poller is not threading.current_thread():
-            self._poller.join(5.0)
-
-
-def _delivery_report(
-    delivered: Delivered, troubles: Troubles
-) -> Callable[[KafkaError | None, Message], None]:
-    def report(error: KafkaError | None, _message: Message) -> None:
-        if error is None:
-            troubles.worked()
-            delivered(None)
-            return
-        reason = in_words(error, "storing the command")
-        if not isinstance(reason, MessageTooLarge) and error.code() == KafkaError._MSG_TIMED_OUT:
-            reason = troubles.now() or ConnectionLost("no broker took the command in time: it is not stored")
-        delivered(reason)
-
-    return report
+        if self._sender is not None:
+            self._sender.close()
