@@ -16,6 +16,7 @@ from confluent_kafka.admin._acl import AclOperation
 
 from railgun.cli.clock_checks import check_clocks
 from railgun.cli.findings import Finding, note, ok, wrong
+from railgun.cli.input_checks import check_inputs
 from railgun.cli.options import Cluster
 from railgun.cli.topic_checks import (
     check_copies,
@@ -103,6 +104,7 @@ def _examine_cell(
     yield workers
     if workers.verdict != "wrong":
         yield from check_shards(cluster, registry)
+    yield from check_inputs(admin, names.group, {names.commands, names.forwards} & seen.found.keys())
     readable = {name: len(one.partitions) for name, one in seen.found.items() if may(one, AclOperation.READ)}
     yield from hung_transactions(admin, settings, readable)
     if names.rejected in readable:

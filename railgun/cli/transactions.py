@@ -25,8 +25,8 @@ _READ: Final = 3.0
 def records_in(admin: AdminClient, topic: str, partitions: int) -> int:
     """About how many records the topic holds (markers of transactions count too)."""
     places = [(topic, number) for number in range(partitions)]
-    first = offsets(admin, places, FIRST, IsolationLevel.READ_UNCOMMITTED).found
-    last = offsets(admin, places, LAST, IsolationLevel.READ_UNCOMMITTED).found
+    first = offsets(admin, dict.fromkeys(places, FIRST), IsolationLevel.READ_UNCOMMITTED).found
+    last = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_UNCOMMITTED).found
     return sum(last[place] - first.get(place, last[place]) for place in last)
 
 
@@ -35,8 +35,8 @@ def hung_transactions(
 ) -> Iterator[Finding]:
     """One finding a partition that an old transaction holds up, or one that all is well."""
     places = [(name, number) for name, count in topics.items() for number in range(count)]
-    stable = offsets(admin, places, LAST, IsolationLevel.READ_COMMITTED).found
-    ends = offsets(admin, places, LAST, IsolationLevel.READ_UNCOMMITTED).found
+    stable = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_COMMITTED).found
+    ends = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_UNCOMMITTED).found
     held = {place: offset for place, offset in stable.items() if offset < ends.get(place, offset)}
     ages = {place: age_of_record(settings, *place, offset) for place, offset in held.items()}
     hung = [place for place, age in ages.items() if age is not None and age > HUNG_AFTER]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -43,20 +43,19 @@ class Offsets(NamedTuple):
 
 def offsets(
     admin: AdminClient,
-    places: Iterable[Place],
-    spec: OffsetSpec,
+    wanted: Mapping[Place, OffsetSpec],
     isolation: IsolationLevel,
     patience: float = 0.0,
 ) -> Offsets:
-    """The asked-for end of each partition. With READ_COMMITTED, the last is where the first open transaction begins.
+    """What is wanted of each partition. With READ_COMMITTED, the last is where the first open transaction begins.
 
     Partitions that cannot tell just now, because their leader changes, are asked again for ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
-    answers = _ask(admin, places, spec, isolation)
+    answers = _ask(admin, wanted, isolation)
     while answers.passing and time.monotonic() < deadline:
         time.sleep(_PAUSE)
-        again = _ask(admin, answers.passing, spec, isolation)
+        again = _ask(admin, {place: wanted[place] for place in answers.passing}, isolation)
         for place in again.found:
             del answers.failed[place]
         answers.found.update(again.found)
@@ -64,12 +63,12 @@ def offsets(
     return answers
 
 
-def _ask(admin: AdminClient, places: Iterable[Place], spec: OffsetSpec, isolation: IsolationLevel) -> Offsets:
-    wanted = [TopicPartition(*place) for place in places]
+def _ask(admin: AdminClient, wanted: Mapping[Place, OffsetSpec], isolation: IsolationLevel) -> Offsets:
     answers = Offsets({}, {})
     if not wanted:
         return answers
-    asked = admin.list_offsets(dict.fromkeys(wanted, spec), isolation_level=isolation, request_timeout=_ASK)
+    request = {TopicPartition(*place): spec for place, spec in wanted.items()}
+    asked = admin.list_offsets(request, isolation_level=isolation, request_timeout=_ASK)
     for place, future in asked.items():
         key = (place.topic, place.partition)
         try:

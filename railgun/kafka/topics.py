@@ -110,6 +110,22 @@ def new_topic(plan: TopicPlan, replication_factor: int) -> NewTopic:
     return NewTopic(plan.name, plan.partitions, replication_factor, config=settings)
 
 
+def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
+    """What tells topics from others of the same name, made before or after them; those that are gone are left out.
+
+    Raises KafkaException.
+    """
+    described = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)
+    found: dict[str, str] = {}
+    for topic, future in described.items():
+        try:
+            found[topic] = str(answer_of(future, TIMEOUT + 5).topic_id)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+    return found
+
+
 class Topics:
     """Administration of topics. Safe to use from several threads; every call is bounded by ``TIMEOUT``."""
 

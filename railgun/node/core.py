@@ -39,7 +39,7 @@ from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
 from railgun.state.unreadable import decoded
 
-_NOTHING_READ: Final[dict[str, Any]] = {"commands": 0, "forwards": 0, "clock": 0, "time": 0, "ahead": []}
+_NOTHING_READ: Final[dict[str, Any]] = {"clock": 0, "time": 0, **Cursor().stored()}
 
 
 class ShardCore:
@@ -62,7 +62,7 @@ class ShardCore:
         ``memory``: of the worker, shared with its other shards; None: the shard is alone.
         """
         self.partition = partition
-        self._cursor = Cursor()
+        self.cursor = Cursor()
         self._spent = False  # a drain is durable that this core has not followed, or not to its end
         self._table = table
         self._overlay = Overlay(table)
@@ -99,7 +99,7 @@ class ShardCore:
         """Take over what the table holds; before the first :meth:`apply`, and after a restore."""
         data = self._overlay.get(keys.CURSOR)
         cursor = _NOTHING_READ if data is None else decoded(keys.CURSOR, wire.decode, "shard_cursor", data)
-        self._cursor.load(cursor)
+        self.cursor.load(cursor)
         self._clock.load(self._overlay, cursor["clock"], cursor["time"])
         self._read()
         self._consumers.load()
@@ -164,7 +164,7 @@ class ShardCore:
         self._clock.stored(work.stored_at)
         self._long_calls.go_on(Turn(work, moment, now))
         for given in inputs:
-            if not self._cursor.take(given):
+            if not self.cursor.take(given):
                 continue  # decided before: it was taken early, or the group's offsets were older than the cursor
             self._clock.receive(given)
             work.received, work.late = given.time, lateness(given, now)
@@ -184,14 +184,14 @@ class ShardCore:
         """A drain that does nothing but refuse this one input, which could not be applied."""
         work = self._begin()
         work.reject(culprit, reason)
-        self._cursor.take(culprit)
+        self.cursor.take(culprit)
         with suppress(WireError):  # nobody to answer: it is in ``rejected``
             self._intake.refuse(culprit, refusals.unavailable(reason), work)
         return self._finished(work)
 
     def _begin(self) -> Work:
         self._must_not_be_spent()
-        self._cursor.begin()
+        self.cursor.begin()
         self._clock.begin()
         self._work = Work()
         return self._work
@@ -224,7 +224,7 @@ class ShardCore:
         """The last drain never happened: back to what the table holds."""
         self._must_not_be_spent()
         self._overlay.clear()
-        self._cursor.aborted()
+        self.cursor.aborted()
         self._clock.aborted(self._overlay)
         self._consumers.aborted()
         self._long_calls.aborted()
@@ -262,8 +262,8 @@ class ShardCore:
             self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:
             times = {"clock": self._clock.newest, "time": self._clock.time}
-            self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self._cursor.stored() | times))
-        drain.commands, drain.forwards = self._cursor.commands, self._cursor.forwards
+            self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self.cursor.stored() | times))
+        drain.commands, drain.forwards = self.cursor.commands, self.cursor.forwards
         drain.changes = dict(self._overlay.changes)
         return drain
 

@@ -21,6 +21,7 @@ PACK = "pack"  # values of the header Railgun-Kind; a record without it is a pla
 REQUEST = "request"
 CONSUME = "consume"
 PRESENCE = "presence"
+NOTHING = "nothing"  # is passed over
 _OBJECTS: Final = 450
 _HEADER: Final = 200
 

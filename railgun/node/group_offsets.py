@@ -19,31 +19,37 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-log = logging.getLogger("railgun.node")
+from railgun.kafka.ends import Place
+from railgun.kafka.readings import Reading
 
-Place = tuple[str, int]  # topic and partition
+log = logging.getLogger("railgun.node")
 
 _EVERY_SECONDS: Final = 1.0
 _TELL_SECONDS: Final = 5.0
 
 
-async def tell_regularly(progress: Callable[[], Mapping[Place, int]], consumer: Callable[[], Any]) -> None:
+async def tell_regularly(
+    progress: Callable[[], Mapping[Place, Reading]], consumer: Callable[[], Any]
+) -> None:
     """For as long as the worker runs: tell what has changed. ``consumer`` is Faust's, None before there is one."""
-    told: Mapping[Place, int] = {}
+    told: Mapping[Place, Reading] = {}
     while True:
         await asyncio.sleep(_EVERY_SECONDS)
         now = progress()
-        changed = {place: offset for place, offset in now.items() if told.get(place) != offset}
+        changed = {place: reading for place, reading in now.items() if told.get(place) != reading}
         if changed and await _tell(consumer(), changed):
             told = now
 
 
-async def _tell(consumer: Any, offsets: Mapping[Place, int]) -> bool:
+async def _tell(consumer: Any, readings: Mapping[Place, Reading]) -> bool:
     """Whether the group has taken the offsets. It refuses them from anybody but a member of its present generation."""
     try:
         thread = consumer._thread
         committing = thread._consumer.commit(
-            {TopicPartition(*place): OffsetAndMetadata(offset, "") for place, offset in offsets.items()}
+            {
+                TopicPartition(*place): OffsetAndMetadata(reading.offset, reading.metadata())
+                for place, reading in readings.items()
+            }
         )
         waiting = asyncio.run_coroutine_threadsafe(
             asyncio.wait_for(committing, _TELL_SECONDS), thread.thread_loop

@@ -25,7 +25,7 @@ from railgun.node.consumer_calls import CREATES
 from railgun.node.consumer_calls import OPERATIONS as CONSUMER_OPERATIONS
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.dead_letters import STORE
-from railgun.node.drain import CONSUME, PACK, PRESENCE, REQUEST, Input
+from railgun.node.drain import CONSUME, NOTHING, PACK, PRESENCE, REQUEST, Input
 from railgun.node.long_calls import Call, LongCalls, Turn
 from railgun.node.ownership import REGISTRAR, OwnedStreams
 from railgun.node.publishing import Publishing, plain_pack, refused_pack
@@ -136,7 +136,7 @@ class Intake:
             pack = plain_pack(given)
             if not self._passed_on(pack.stream, PACK, pack.encode(), work):
                 self._publishing.plain(pack, given, self._clock.newest, work)
-        else:
+        elif kind != NOTHING:  # which only shows where the topic ends (node.inputs)
             raise WireError(f"there is no command of the kind {kind!r}")
 
     def _forward(self, forward: Forward, given: Input, now: int, work: Work) -> None:

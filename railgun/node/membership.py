@@ -29,3 +29,9 @@ def membership_of(consumer: Any, group: str) -> Membership:
     if found.generation < 0 or not found.member:
         raise NotAMember("the worker has no place in the consumer group")
     return found
+
+
+def rejoin(consumer: Any) -> None:
+    """Join the group again: it gives all partitions out anew, and every owner looks where to begin."""
+    thread = consumer._thread
+    thread.thread_loop.call_soon_threadsafe(thread._consumer._coordinator.request_rejoin)

@@ -18,10 +18,13 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from railgun.errors import ConnectionLost
+from railgun.kafka.ends import Place
+from railgun.kafka.readings import Reading
 from railgun.node.context import ShardContext
 from railgun.node.dead_letters import LogUnreadable
 from railgun.node.drain import Drain, Input
 from railgun.node.inbox import Inbox
+from railgun.node.inputs import check_inputs, read_so_far
 from railgun.node.log_topics import change_topics, quarantine_missing
 from railgun.node.membership import Membership
 from railgun.node.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
@@ -60,7 +63,7 @@ class KafkaShard:
         self._init_started: float | None = None
         # When, by the monotonic clock, the last transaction began that was committed.
         self._proved = float("-inf")
-        self.progress = (0, 0)  # next offsets of commands and forwards behind what this stay has decided
+        self.progress: dict[Place, Reading] = {}  # behind what this stay has decided
         self._suspect = 0  # incarnation of the stream that the core worked on by itself when it failed
         self._recovery = Recovery(self)
         self._end = threading.Lock()  # guards the next two: whoever comes second closes the table
@@ -154,8 +157,19 @@ class KafkaShard:
         deadline = self._standing.core.next_deadline()
         if inputs or (deadline is not None and deadline <= self._context.clock()):
             self._in_hand = inputs
+            self._notice_new_topics(inputs)
             self._recovery.settle(inputs)
             self._in_hand = ()
+
+    def _notice_new_topics(self, inputs: Sequence[Input]) -> None:
+        """Records may come from a topic that was made anew or cut back: they must not pass for those that were decided."""
+        if self._standing.core.cursor.anew(inputs):
+            self.rebuild()  # which looks at the topics
+            left = self._standing.core.cursor.anew(inputs)
+            if left:
+                log.error(
+                    "%s: %d records from offset %d on are passed over", self.name, len(left), left[0].offset
+                )
 
     def _seconds_to_wait(self) -> float | None:
         """Until something must be done although nothing arrives; None: nothing."""
@@ -221,9 +235,12 @@ class KafkaShard:
                     end_state(undecided, names, self.partition, context.partitions, self._write_marks)
                     caught_up = self._standing.catch_up(self._stopping.is_set)
                     end_logs(undecided, names, self._standing.core.last_sequences(), self._write_marks)
+                cursor = self._standing.core.cursor
+                if not check_inputs(context, self.partition, cursor):
+                    self.progress = read_so_far(context, self.partition, cursor)
                 return caught_up
             except (KafkaException, ConnectionLost) as error:
-                log.warning("%s: the changelog could not be read, it is tried again: %s", self.name, error)
+                log.warning("%s: it cannot take over yet, and tries again: %s", self.name, error)
                 self.pause(1.0)
             except TransactionFailed as failed:
                 log.warning(
@@ -299,7 +316,7 @@ class KafkaShard:
         for client, place, body in committed.unsent:
             context.outbox.send(context.names.replies, client, body, place)
         self._standing.core.committed(drain, committed.first_offsets, committed.changelog)
-        self.progress = (drain.commands, drain.forwards)
+        self.progress = read_so_far(context, self.partition, self._standing.core.cursor)
         if drain.trims:
             context.upkeep.trim(drain.trims)
         for advisory in drain.advisories:
@@ -353,6 +370,7 @@ class KafkaShard:
         """A core that reads everything from the table again."""
         self._suspect = self._standing.core.suspect
         self._standing.load()
+        self._catch_up()
         self._announce()
 
     def set_aside(self, incarnation: int | None, reason: str) -> bool:

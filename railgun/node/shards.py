@@ -17,10 +17,13 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConfigError
 from railgun.kafka.answers import answer_of
+from railgun.kafka.ends import Place
+from railgun.kafka.readings import Reading
+from railgun.kafka.topics import topic_ids
 from railgun.node.context import ShardContext
 from railgun.node.drain import Input
 from railgun.node.group_offsets import tell_regularly
-from railgun.node.membership import Membership, NotAMember, membership_of
+from railgun.node.membership import Membership, NotAMember, membership_of, rejoin
 from railgun.node.recovery import OwnerLost, ShardStopped
 from railgun.node.shard import KafkaShard
 from railgun.node.skew import SkewWatch
@@ -30,6 +33,7 @@ log = logging.getLogger("railgun.node")
 _STOP_SECONDS: Final = 4.0  # below the session time-out of 6 s
 _WATCH_SECONDS: Final = 2.0
 _STUCK_SECONDS: Final = 20.0  # longer than any call is allowed to take
+_TOPICS_SECONDS: Final = 3.0
 _ASK_SECONDS: Final = 2.0  # librdkafka does not ask again by itself while the group's coordinator is loading
 _PARALLEL: Final = 32  # an init takes up to 2 s on an open transaction: never one after the other
 
@@ -54,7 +58,11 @@ class Shards:
         """Known only after the worker has looked at the cluster."""
         self._context = context
         self._loop = asyncio.get_running_loop()
-        duties = (self._watch(context), tell_regularly(self._progress, lambda: self._consumer))
+        duties = (
+            self._watch(context),
+            self._watch_topics(context),
+            tell_regularly(self._progress, lambda: self._consumer),
+        )
         self._tasks = [self._loop.create_task(self._carried_out(duty, context)) for duty in duties]
 
     async def _carried_out(self, duty: Coroutine[Any, Any, None], context: ShardContext) -> None:
@@ -72,18 +80,38 @@ class Shards:
                 if shard.stuck_for() > _STUCK_SECONDS:
                     self._replace(shard, context)
 
-    def _progress(self) -> dict[tuple[str, int], int]:
-        """The next offset of each topic and partition of which something was decided in this generation."""
-        if self._context is None:
-            return {}
-        names = self._context.names
+    def _progress(self) -> dict[Place, Reading]:
+        """How far each partition was read, of which something was decided in this generation."""
         return {
-            (topic, shard.partition): offset
+            place: reading
             for shard in self._running.values()
             if self.is_current(shard.membership)
-            for topic, offset in zip((names.commands, names.forwards), shard.progress, strict=True)
-            if offset
+            for place, reading in shard.progress.items()
         }
+
+    async def _watch_topics(self, context: ShardContext) -> None:
+        """Notice topics that were deleted and made anew: a reader may be anywhere in them, so all begin again."""
+        names = context.names
+        known: dict[str, str] = {}
+        while True:
+            await asyncio.sleep(_TOPICS_SECONDS)
+            try:
+                found = await asyncio.to_thread(topic_ids, self._admin, (names.commands, names.forwards))
+            except KafkaException as error:
+                log.info("the topics could not be looked at: %s", error)
+                continue
+            for topic in (names.commands, names.forwards):
+                if topic not in found:
+                    log.error(
+                        "the topic %s is gone: make it again with railgun init, or restart a worker", topic
+                    )
+            changed = [topic for topic, number in found.items() if known.get(topic, number) != number]
+            known |= found
+            if changed and self._consumer is not None:
+                log.error(
+                    "%s was deleted and made anew: all shards are taken over again", " and ".join(changed)
+                )
+                rejoin(self._consumer)
 
     def _replace(self, stuck: KafkaShard, context: ShardContext) -> None:
         log.error("%s: a call to the brokers does not return, its thread is replaced", stuck.name)

@@ -9,6 +9,7 @@ co-partitioned.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -16,11 +17,16 @@ from typing import Any, ClassVar, Final
 import aiokafka
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
+from confluent_kafka import KafkaException
 from faust.exceptions import ImproperlyConfigured
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
+from railgun.kafka.ends import Place
+from railgun.kafka.readings import Reading, go_on, look
 from railgun.node.record_reader import RecordReader
+
+log = logging.getLogger("railgun.node")
 
 _FETCH_WAIT_MS: Final = 50  # Faust's 1,500 delays every pause and seek by over a second
 _FETCH_BYTES: Final = 4 * 1024 * 1024  # of one partition; a larger record still comes, alone
@@ -28,6 +34,7 @@ _POLL_SECONDS: Final = 1.0
 _INTEREST_SECONDS: Final = 30.0
 _LOG_APPEND_TIME: Final = 1
 _PAUSED_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 30.0
 
 
 class BatchMessage(ConsumerMessage):
@@ -75,7 +82,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_partitions_assigned(assigned, generation_id)
 
     async def seek_to_committed(self) -> Any:
-        """Go to what the group has committed; where that is nothing, to the beginning.
+        """Go to what the group has committed, if it is of the same topic; where there is nothing, to the beginning.
 
         aiokafka leaves a partition without a commit where it is: what a rebalance made us drop would never come again.
         """
@@ -83,16 +90,40 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def _seek_everywhere(self) -> dict[Any, int | None]:
         consumer = self._ensure_consumer()
-        found: dict[Any, int | None] = {}
-        for place in consumer.assignment():
-            offset = await consumer.committed(place)
-            found[place] = offset
-            if offset is not None and offset >= 0:
+        assigned = list(consumer.assignment())
+        committed = await consumer._coordinator.fetch_committed_offsets(assigned)
+        told = {
+            (place.topic, place.partition): Reading.told(known.offset, known.metadata or "")
+            for place, known in committed.items()
+            if known.offset >= 0
+        }
+        starts = await self._starts(told)
+        found = {place: starts.get((place.topic, place.partition)) for place in assigned}
+        for place, offset in found.items():
+            if offset is not None:
                 consumer.seek(place, offset)
-        fresh = [place for place, offset in found.items() if offset is None or offset < 0]
+        fresh = [place for place, offset in found.items() if offset is None]
         if fresh:
             await consumer.seek_to_beginning(*fresh)
         return found
+
+    async def _starts(self, told: Mapping[Place, Reading]) -> dict[Place, int]:
+        """Where to begin to read. A start that is too early does no harm: the cursor knows what was decided."""
+        app: Any = self.app
+        deadline = time.monotonic() + _LOOK_SECONDS
+        while True:
+            try:
+                found = await asyncio.to_thread(look, app.kafka_admin, told)
+            except KafkaException as error:
+                log.warning("the topics cannot be looked at yet: %s", error)
+                if time.monotonic() > deadline:
+                    log.error(
+                        "the topics are read from the group's offsets on, without having looked at them"
+                    )
+                    return {place: reading.offset for place, reading in told.items()}
+                await asyncio.sleep(1.0)
+            else:
+                return {place: go_on(told[place], one).offset for place, one in found.items()}
 
 
 class Consumer(driver.Consumer):
@@ -210,11 +241,7 @@ class Consumer(driver.Consumer):
             self.log.info("the position could not be reset during a rebalance: %r", error)
 
     async def _deliver_batch(self, tp: TP, found: Sequence[Any], generation: int) -> None:
-        expected = self._read_offset.get(tp)
-        if expected is not None:
-            found = [record for record in found if record.offset >= expected]
-        if not found:
-            return
+        # Offsets may be lower than before: librdkafka goes to the beginning of a topic that was made anew or cut back.
         last = found[-1]
         message = BatchMessage(
             tp.topic, tp.partition, last.offset, last.timestamp / 1000.0, _LOG_APPEND_TIME, None,

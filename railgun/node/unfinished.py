@@ -90,7 +90,7 @@ class Undecided:
             time.sleep(0.05)
 
     def _ends(self, places: list[Place], isolation: IsolationLevel) -> dict[Place, int]:
-        return offsets(self._admin, places, LAST, isolation, patience=_SECONDS).check()
+        return offsets(self._admin, dict.fromkeys(places, LAST), isolation, patience=_SECONDS).check()
 
     def sequence_at(self, topic: str, offset: int) -> int:
         """The sequence of the first message from this offset of a log on; 0 if only tombstones follow."""

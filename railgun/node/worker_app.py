@@ -71,8 +71,8 @@ class RailgunApp(faust.App):
         self.kafka_settings: KafkaSettings = settings.kafka
         names = settings.names
         self.batch_topics = frozenset({names.commands, names.forwards})
-        self._kafka_admin = AdminClient(settings.kafka.admin())
-        self.shards = Shards(names.group, self._kafka_admin)
+        self.kafka_admin = AdminClient(settings.kafka.admin())
+        self.shards = Shards(names.group, self.kafka_admin)
         self._folder: StateFolder | None = None
         self._upkeep: Upkeep | None = None
         self._log_reading = LogReading(settings.kafka)
@@ -97,13 +97,13 @@ class RailgunApp(faust.App):
         settings = self.settings
         replicas = settings.cluster.replication_factor
         held = self._held or prepare_cluster(settings.kafka, settings.protected, replicas)
-        topics = Topics(self._kafka_admin, replicas)
+        topics = Topics(self.kafka_admin, replicas)
         folder = self._folder = StateFolder(settings.data_dir)
 
         self._main_loop = loop
         producer = Producer(settings.kafka.producer())
         outbox = Outbox(producer)
-        upkeep = self._upkeep = Upkeep(self._kafka_admin, topics, outbox, self.on_thread_crash)
+        upkeep = self._upkeep = Upkeep(self.kafka_admin, topics, outbox, self.on_thread_crash)
         upkeep.start()
         return ShardContext(
             kafka=settings.kafka,
@@ -115,7 +115,7 @@ class RailgunApp(faust.App):
             node=settings.node.name or f"{socket.gethostname()}-{os.getpid()}",
             folder=folder.path,
             identity=topics.identity(settings.names.changelog),
-            admin=self._kafka_admin,
+            admin=self.kafka_admin,
             topics=topics,
             upkeep=upkeep,
             outbox=outbox,

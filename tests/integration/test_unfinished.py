@@ -90,7 +90,7 @@ def test_all_logs_are_asked_at_once_and_one_that_is_gone_holds_nothing(kafka_boo
         Topics(admin, 1).create_log(names.log(stream), compacted=False)
     places = [(names.log(stream), 0) for stream in streams]
     offsets(
-        admin, places, LAST, IsolationLevel.READ_COMMITTED, patience=20.0
+        admin, dict.fromkeys(places, LAST), IsolationLevel.READ_COMMITTED, patience=20.0
     ).check()  # new topics have leaders
     admin.asked = 0
     written: list[Drain] = []

@@ -222,6 +222,10 @@ class Shards:
             self.step(busy[0])
         raise AssertionError("the shards never come to rest")
 
+    def begin_anew(self, partition: int) -> None:
+        """The topic of the commands is another one: its offsets begin at 0."""
+        self._offsets[partition][False] = 0
+
     def restart(self, partition: int) -> None:
         """A new owner: all it has is the table."""
         self.cores[partition] = self._load(partition)

@@ -244,12 +244,12 @@ def test_records_that_were_decided_are_dropped_when_they_come_again(history: lis
             sent[partition] += shards.inboxes[partition]
             shards.step(partition)
     before = shards.snapshot(), answered(shards)
-    cursors = [core._cursor.commands for core in shards.cores]
+    cursors = [core.cursor.commands for core in shards.cores]
     for partition in range(2):
         shards.restart(partition)
         decided = {(one.forwarded, one.offset): one for one in sent[partition]}
         if (
-            shards.cores[partition]._cursor.commands == cursors[partition]
+            shards.cores[partition].cursor.commands == cursors[partition]
         ):  # the last drains may have been answers only
             shards.inboxes[partition].extend(decided.values())
             drain = shards.step(partition)
