@@ -6,7 +6,8 @@ A call is answered in the drain that brings it if that takes no more than a slic
 slice in each, while everything else goes on too, and is answered when it ends. Calls under way are in memory only: with
 a new owner they end unanswered, and whoever waits asks again.
 
-A drain that is aborted takes back what it did: all calls that are under way start again from what they had noted.
+A drain that is aborted takes back what it did: calls that remove something go on from what they had noted before, and those
+that only look start again if their stream was loaded again.
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ class LongCalls:
         self._journal.clear()
 
     def aborted(self) -> None:
-        self._running.clear()
         self._journal.undo()
+        left = {number for number, call in self._calls.items() if not call.changes}
+        self._running = {number: running for number, running in self._running.items() if number in left}
 
     # -- a drain
 

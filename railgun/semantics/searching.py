@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from railgun.model.subjects import Filter
 from railgun.semantics.blocks import Block, Entry
-from railgun.semantics.consumers.selection import count_in, runs_in
+from railgun.semantics.consumers.selection import runs_in
 from railgun.semantics.steps import Steps
 from railgun.semantics.subject_search import BEGINNING, Place
 
@@ -182,26 +182,20 @@ def counts(stored: StoredMessages, wanted: Filter) -> Steps[dict[str, int]]:
 def deleted(stored: StoredMessages, at_most: int) -> Steps[list[int]]:
     """The lowest sequences between first and last that no longer exist."""
     missing: list[int] = []
-    index, at, everything = stored.index, stored.first_seq, Filter()
-    while stored.messages and at < index.tail_base and len(missing) < at_most:
-        left, cost = MOST_BLOCKS, 0
-        for block in index.blocks(at):
-            if not left:
-                break
-            for run, count in runs_in(block, max(0, at - block.base), everything):
-                missing += islice(range(at, block.base + run), at_most - len(missing))
-                at = block.base + run + count
-            left, cost = left - 1, cost + _cost(block)
-        if left:
-            break
+    index, at = stored.index, stored.first_seq
+    expected = at  # the next one, if nothing is missing
+    while at < index.tail_base and len(missing) < at_most:
+        runs, at, cost = stretch(stored, at, index.tail_base, Filter(), MOST_BLOCKS)
+        for _, first, end in runs:
+            missing += islice(range(expected, first), at_most - len(missing))
+            expected = end
         yield cost
     if not stored.messages:
         return []
-    for entry in index.ascending(max(at, index.tail_base)):
-        missing += islice(range(at, entry.sequence), at_most - len(missing))
-        at = entry.sequence + 1
-    missing += islice(range(at, stored.last_seq + 1), at_most - len(missing))
-    return missing
+    for entry in index.ascending(max(expected, index.tail_base)):
+        missing += islice(range(expected, entry.sequence), at_most - len(missing))
+        expected = entry.sequence + 1
+    return missing + list(islice(range(expected, stored.last_seq + 1), at_most - len(missing)))
 
 
 def newest_of_each(stored: StoredMessages, wanted: Filter, up_to: int, at_most: int) -> Steps[list[int]]:
@@ -274,18 +268,9 @@ def _count(stored: StoredMessages, start: int, end: int, wanted: Filter) -> Step
     """How many existing messages of [start, end) match."""
     index, at, total = stored.index, max(start, stored.first_seq), 0
     while at < min(end, index.tail_base):
-        left, cost = MOST_BLOCKS, 0
-        for block in index.blocks(at):
-            if block.base >= end or not left:
-                break
-            total += count_in(block, max(0, at - block.base), wanted)
-            if block.end > end:
-                total -= count_in(block, end - block.base, wanted)
-            at, left, cost = block.end, left - 1, cost + _cost(block)
-        if left:
-            break
+        runs, at, cost = stretch(stored, at, min(end, index.tail_base), wanted, MOST_BLOCKS)
+        total += sum(behind - first for _, first, behind in runs)
         yield cost
-        at = max(at, stored.first_seq)
     for entry in index.ascending(max(at, index.tail_base), wanted):
         if entry.sequence >= end:
             break
