@@ -136,9 +136,9 @@ class RailgunApp(faust.App):
     def _on_crash(self, error: BaseException) -> None:
         """A thread met what nobody foresaw: end the worker, in order if that works, else by force."""
         log.critical("the worker ends: %s", error, exc_info=error)
-        threading.Timer(
-            _CRASH_SECONDS, lambda: os._exit(70)
-        ).start()  # daemon or not, the process must not linger
+        last_resort = threading.Timer(_CRASH_SECONDS, lambda: os._exit(70))
+        last_resort.daemon = True  # it does not hold up an orderly end, and goes on while other threads do
+        last_resort.start()
         self._crash_task = asyncio.ensure_future(self.crash(error))
 
     async def release(self) -> None:

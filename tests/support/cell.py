@@ -31,7 +31,9 @@ class Cell:
         for worker in self.workers:
             worker.kill()
 
-    def worker(self, *, start: bool = True, cluster: Mapping[str, Any] | None = None) -> WorkerProcess:
+    def worker(
+        self, *, start: bool = True, cluster: Mapping[str, Any] | None = None, **options: Any
+    ) -> WorkerProcess:
         """One more worker, with a clock that tests may move."""
         worker = WorkerProcess(
             self.folder / f"worker-{len(self.workers)}",
@@ -39,6 +41,7 @@ class Cell:
             prefix=self.prefix,
             cluster=cluster,
             node={"test_clock": True},
+            **options,
         )
         self.workers.append(worker)
         return worker.start() if start else worker

@@ -37,10 +37,11 @@ class WorkerProcess:
         cluster: Mapping[str, Any] | None = None,
         node: Mapping[str, Any] | None = None,
         faust: bool = False,
+        program: str = "railgun.cli.main",
     ) -> None:
         """``cluster`` and ``node`` are further settings of these sections.
 
-        ``faust``: run ``faust -A railgun worker`` instead of ``railgun worker``.
+        ``faust``: run ``faust -A railgun worker`` instead of ``railgun worker``; ``program``: the module that is run.
         """
         self.bootstrap = bootstrap
         self.prefix = prefix or f"test-{secrets.token_hex(4)}"
@@ -54,7 +55,7 @@ class WorkerProcess:
             "node": {"bootstrap": bootstrap, "data_dir": str(self.state), **(node or {})},
         }
         self.config.write_text(_toml(sections), encoding="utf-8")
-        module = ["faust", "-A", "railgun"] if faust else ["railgun.cli.main"]
+        module = ["faust", "-A", "railgun"] if faust else [program]
         options = ["--loglevel", "info"] if faust else ["--config", str(self.config)]
         self._command = [sys.executable, "-m", *module, "worker", *options]
         self._process: GuardedProcess | None = None
