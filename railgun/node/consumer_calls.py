@@ -23,7 +23,12 @@ from railgun.node.pushing import Pushing
 from railgun.node.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.node.work import Work
 from railgun.semantics.consumers import pulls
-from railgun.semantics.consumers.rules import check_consumer_update, kept_by_update, normalise_consumer
+from railgun.semantics.consumers.rules import (
+    check_consumer_update,
+    completed,
+    kept_by_update,
+    normalise_consumer,
+)
 from railgun.semantics.consumers.start import last_for
 from railgun.semantics.consumers.state import ConsumerState
 from railgun.semantics.steps import Steps
@@ -115,12 +120,15 @@ class ConsumerCalls:
         if existing is not None and action != "create":
             config = kept_by_update(existing.config, config)
         others = [one.config for one in stream.consumers if one is not existing]
-        if existing is None and action == "update":
-            return refusals.CONSUMER_DOES_NOT_EXIST  # CON-10
-        decided = normalise_consumer(config, stream.config, others, consumers=len(others))
+        decided = completed(config, stream.config)
         if isinstance(decided, Refusal):
             return decided
         if existing is None:
+            if action == "update":
+                return refusals.CONSUMER_DOES_NOT_EXIST  # CON-10
+            decided = normalise_consumer(decided, stream.config, others, consumers=len(others))
+            if isinstance(decided, Refusal):
+                return decided
             existing = stream.consumers.create(decided, time, last)
             work.touch(stream)
             key = key_of(stream, existing)

@@ -94,6 +94,24 @@ def test_the_address_names_a_consumer(rg: Railgun) -> None:
     assert refused(rg, f"CONSUMER.CREATE.{name}.C", other)[0] == 10017
 
 
+@pytest.mark.rule("CON-10", "CON-11", "RET-03", "RET-04", "RET-05")
+def test_which_of_two_faults_of_a_work_queue_s_consumer_is_named(rg: Railgun) -> None:
+    name = rg.create_stream(unique("QUEUE"), retention="workqueue").name
+    add(rg, name, "C")
+
+    def number(consumer: str, action: str = "", **config: str) -> int:
+        body = creation(name, {"ack_policy": "explicit", **config}, action)
+        return refused(rg, f"CONSUMER.CREATE.{name}.{consumer}", body)[0]
+
+    assert number("C", ack_policy="all") == 10012
+    assert number("C", deliver_policy="last") == 10012
+    assert number("D", "update", ack_policy="none") == 10084
+    assert number("D", "update", ack_policy="all") == 10149
+    assert number("D", ack_policy="all", deliver_policy="last") == 10098
+    assert number("D", deliver_policy="last") == 10101
+    assert number("D") == 10099
+
+
 @pytest.mark.rule("CFG-31")
 def test_a_page_behind_the_end_begins_at_the_end(rg: Railgun) -> None:
     name = rg.create_stream(unique("PAGED")).name

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.differ.comparing import MISSING, Difference
+from railgun.model.subjects import matches
+from tests.differ.comparing import MISSING, Difference, Path
 from tests.differ.drivers import Driver
 from tests.differ.normal import normal
 from tests.differ.operations import Call, Operation, Publish
@@ -222,8 +223,70 @@ def _end_at_the_wall(moment: Moment, difference: Difference) -> bool:
 
 def _negative_patience(moment: Moment, difference: Difference) -> bool:
     """PUL-12: a pull that expires before it came, or takes fewer than no bytes, is a bad request; NATS ends it at once."""
-    last = moment.railgun[-1].get("status", "") if moment.railgun else ""
-    return last.startswith("400 Bad Request") and last.endswith("can not be negative")
+    return _last_status(moment.railgun) in _NEGATIVE
+
+
+def _reason_of_bad_pulls(moment: Moment, difference: Difference) -> bool:
+    """PUL-12: why a pull cannot be read is told in one's own words."""
+    bad = "400 Bad Request - "
+    return _last_status(moment.nats).startswith(bad) and _last_status(moment.railgun).startswith(bad)
+
+
+_NEGATIVE: Final = tuple(
+    f"400 Bad Request - {field} can not be negative" for field in ("expires", "max_bytes", "idle_heartbeat")
+)
+
+
+def _last_status(answer: Any) -> str:
+    return answer[-1].get("status", "") if answer else ""
+
+
+def _same_floor(moment: Moment, difference: Difference) -> bool:
+    """SEQ-09: numbers that differ by sequences which hold no message of the consumer say the same."""
+    if difference.field != "stream_seq" or (
+        "ack_floor" not in difference.path and "delivered" not in difference.path
+    ):
+        return False
+    about = _at(moment.nats, difference.path[:-2])
+    low, high = sorted(0 if value is MISSING else value for value in (difference.nats, difference.railgun))
+    config = about["config"]
+    filters = (
+        [config["filter_subject"]] if "filter_subject" in config else config.get("filter_subjects", [">"])
+    )
+    return not any(
+        low < message["seq"] <= high and any(matches(one, message["subject"]) for one in filters)
+        for message in _stored(moment.driver, about["stream_name"])
+    )
+
+
+def _pending_after_new_filter(moment: Moment, difference: Difference) -> bool:
+    """CON-28: all messages that match and were not delivered are counted; NATS miscounts after a change of the filter."""
+    if difference.field not in ("num_pending", "pending"):
+        return False
+    around = _around(moment, difference)
+    name = around.get("name") or around.get("consumer")
+    asked = [one for one, _ in [*moment.before, (moment.operation, None)] if isinstance(one, Call)]
+    made = [_requested(one).get("config") or {} for one in asked if name in one.name.split(".")[2:]]
+    filters = {
+        str(config.get("filter_subject") or config.get("filter_subjects")) for config in made if config
+    }
+    return len(filters) > 1
+
+
+def _never_by_number(moment: Moment, difference: Difference) -> bool:
+    """TTL-03: a time to live below a second is invalid; NATS takes -1 for never."""
+    operation = moment.operation
+    return (
+        isinstance(operation, Publish)
+        and ("Nats-TTL", "-1") in operation.headers
+        and error_number(moment.railgun) in (10165, 10166)
+    )
+
+
+def _view_of_the_future(moment: Moment, difference: Difference) -> bool:
+    """GET-16: the view as of a sequence that is still to come is what there is now; NATS finds nothing."""
+    asked = _requested(moment.operation)
+    return "up_to_seq" in asked and _last_status(moment.nats) == "404 No Results"
 
 
 def _pending_without_headers(moment: Moment, difference: Difference) -> bool:
@@ -241,10 +304,14 @@ def _ends_with(difference: Difference, *parts: str) -> bool:
 
 def _around(moment: Moment, difference: Difference) -> dict[str, Any]:
     """The object of nats-server's answer that the difference lies in."""
-    found = moment.nats
-    for part in difference.path[:-1]:
-        found = found.get(part, {}) if isinstance(part, str) else found[part]
-    return found if isinstance(found, dict) else {}
+    return _at(moment.nats, difference.path[:-1])
+
+
+def _at(answer: Any, path: Path) -> dict[str, Any]:
+    """The object at a path of an answer; an empty one where there is none."""
+    for part in path:
+        answer = answer.get(part, {}) if isinstance(part, str) else answer[part]
+    return answer if isinstance(answer, dict) else {}
 
 
 def _requested(operation: Operation) -> dict[str, Any]:
@@ -284,7 +351,12 @@ MASKS: Final[tuple[Mask, ...]] = (
     Mask("DEL-03", _missing_sequence),
     Mask("GET-11", _pending_without_headers),
     Mask("PUL-03", _end_at_the_wall),
+    Mask("CON-28", _pending_after_new_filter),
+    Mask("GET-16", _view_of_the_future),
     Mask("PUL-12", _negative_patience, parts=True),
+    Mask("PUL-12", _reason_of_bad_pulls),
     Mask("SEQ-02", _nothing_delivered),
+    Mask("SEQ-09", _same_floor),
+    Mask("TTL-03", _never_by_number, parts=True),
     Mask("UPD-01", _first_sequence_by_update),
 )

@@ -1,6 +1,6 @@
 """What a consumer's configuration may be, and how it may change (CON-*, STA-*, RET-03 … RET-08).
 
-Both functions return the configuration as it is stored and shown, every default filled in, or the refusal. They know the
+The functions return the configuration as it is stored and shown, every default filled in, or the refusal. They know the
 stream's configuration and those of its other consumers; a name, where none is given, is the caller's to make (CON-08).
 """
 
@@ -32,7 +32,7 @@ def normalise_consumer(
     config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig], *, consumers: int
 ) -> ConsumerConfig | Refusal:
     """The configuration of a new consumer beside ``others``, of a stream that has so many; or why there can be none."""
-    stored = _allowed(config, stream)
+    stored = completed(config, stream)
     if isinstance(stored, Refusal):
         return stored
     refusal = _queue_refused(stored, stream, list(others))
@@ -59,7 +59,7 @@ def check_consumer_update(
     listened: bool,
 ) -> ConsumerConfig | Refusal:
     """The configuration after the update, or why ``old`` stays. ``listened``: somebody is on the old deliver subject."""
-    stored = _allowed(new, stream)
+    stored = completed(new, stream)
     if isinstance(stored, Refusal):
         return stored
     return _change_refused(old, stored, listened) or _queue_refused(stored, stream, list(others)) or stored
@@ -71,10 +71,14 @@ def violated_limits(stream: StreamConfig, consumers: Iterable[ConsumerConfig]) -
     return refusals.consumers_violated(above) if above else None
 
 
-def _allowed(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Refusal:
+def completed(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Refusal:
     """The configuration with its defaults, or why no consumer of the stream can have it, new or old."""
     stored = checked(config, stream)
-    return stored if isinstance(stored, Refusal) else _limits_refused(stored, stream) or stored
+    if isinstance(stored, Refusal):
+        return stored
+    if stream.retention == "workqueue" and config.ack_policy == "none" and not config.is_push:
+        return refusals.PULL_NEEDS_EXPLICIT_ACK  # RET-03
+    return _limits_refused(stored, stream) or stored
 
 
 def _limits_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:  # CON-13
@@ -95,15 +99,16 @@ def _queue_refused(
 ) -> Refusal | None:
     if stream.retention != "workqueue":
         return None
-    if config.ack_policy != "explicit":  # RET-03
-        pulled = config.ack_policy == "none" and not config.is_push
-        return refusals.PULL_NEEDS_EXPLICIT_ACK if pulled else refusals.QUEUE_NEEDS_EXPLICIT_ACK
+    if config.ack_policy != "explicit":
+        return refusals.QUEUE_NEEDS_EXPLICIT_ACK  # RET-03
+    if config.deliver_policy != "all":
+        return refusals.QUEUE_NEEDS_DELIVER_ALL  # RET-04
     if others and not config.filters:
         return refusals.QUEUE_NEEDS_FILTERS  # RET-05
     for other in others:
         if not other.filters or any(collides(a, b) for a in config.filters for b in other.filters):
             return refusals.QUEUE_FILTER_TAKEN  # RET-06
-    return None if config.deliver_policy == "all" else refusals.QUEUE_NEEDS_DELIVER_ALL  # RET-04
+    return None
 
 
 def _change_refused(old: ConsumerConfig, new: ConsumerConfig, listened: bool) -> Refusal | None:
