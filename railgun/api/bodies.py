@@ -107,7 +107,9 @@ def parse_get(body: bytes) -> GetRequest | Refusal:
 
 def parse_purge(body: bytes) -> PurgeRequest | Refusal:
     fields = _fields(body, _PURGE_FIELDS)
-    return fields if isinstance(fields, Refusal) else PurgeRequest(**fields)
+    if isinstance(fields, Refusal):
+        return fields
+    return BAD_REQUEST if fields.get("seq") and fields.get("keep") else PurgeRequest(**fields)  # DEL-10
 
 
 def parse_delete(body: bytes) -> int | Refusal:

@@ -55,7 +55,7 @@ def check_update(
     stored = checked(new, limits, pedantic=pedantic)
     if isinstance(stored, Refusal):
         return stored
-    if stored.sealed:
+    if stored.sealed and not old.sealed:
         stored = _sealed(stored)
     # UPD-01 does not name first_seq: the stream has begun, and keeps the number it began with
     stored = stored.model_copy(update={"first_seq": old.first_seq})
@@ -63,7 +63,7 @@ def check_update(
         _change_refused(old, stored)
         or _beyond_reach(stored, limits)
         or violated_limits(stored, consumers)
-        or stored
+        or (_sealed(stored) if stored.sealed else stored)
     )
 
 

@@ -71,6 +71,8 @@ def test_defaults_do_not_ask_for_the_ack_policy(rg: Railgun) -> None:
     made = add(rg, name, "C", ack_policy="none", backoff=[SECOND])["config"]
     assert (made["max_ack_pending"], made["ack_wait"]) == (2, SECOND)
     pushed = creation(name, {"durable_name": "P", "ack_policy": "none", "deliver_subject": "to.me"})
+    above = creation(name, {"durable_name": "A", "ack_policy": "none", "max_ack_pending": 5})
+    assert refused(rg, f"CONSUMER.CREATE.{name}.A", above)[0] == 10121
     needs_acks = (10082, 400, "consumer requires ack policy for max ack pending")
     assert refused(rg, f"CONSUMER.CREATE.{name}.P", pushed) == needs_acks
 
@@ -104,12 +106,17 @@ def test_which_of_two_faults_of_a_work_queue_s_consumer_is_named(rg: Railgun) ->
         return refused(rg, f"CONSUMER.CREATE.{name}.{consumer}", body)[0]
 
     assert number("C", ack_policy="all") == 10012
+    full = rg.create_stream(unique("FULL"), retention="workqueue", max_consumers=1).name
+    add(rg, full, "C")
+    body = creation(full, {"ack_policy": "explicit"})
+    assert refused(rg, f"CONSUMER.CREATE.{full}.D", body)[0] == 10026
     assert number("C", deliver_policy="last") == 10012
     assert number("D", "update", ack_policy="none") == 10084
     assert number("D", "update", ack_policy="all") == 10149
     assert number("D", ack_policy="all", deliver_policy="last") == 10098
     assert number("D", deliver_policy="last") == 10101
     assert number("D") == 10099
+    assert number("D", ack_policy="none", opt_start_time="2020-01-01T00:00:00Z") == 10084
 
 
 @pytest.mark.rule("CFG-31")
@@ -122,8 +129,26 @@ def test_a_page_behind_the_end_begins_at_the_end(rg: Railgun) -> None:
     assert ask(rg, "STREAM.LIST", {"offset": total + 7})["offset"] == total
 
 
-@pytest.mark.rule("GET-05")
-def test_a_bad_get_is_bad_whichever_stream_it_asks(rg: Railgun) -> None:
+@pytest.mark.rule("UPD-07", "UPD-08")
+def test_an_update_of_a_sealed_stream_cannot_leave_out_what_sealing_denied(rg: Railgun) -> None:
+    name = rg.create_stream(unique("SEALED")).name
+    sealed = {"name": name, "sealed": True}
+    assert ask(rg, f"STREAM.UPDATE.{name}", sealed)["config"]["deny_delete"] is True
+    cancels = "stream configuration update can not cancel deny message deletes"
+    assert refused(rg, f"STREAM.UPDATE.{name}", sealed) == (10052, 500, cancels)
+    again = sealed | {"deny_delete": True, "deny_purge": True}
+    assert ask(rg, f"STREAM.UPDATE.{name}", again)["config"]["discard"] == "new"
+
+
+@pytest.mark.rule("UPD-05", "CFG-33")
+def test_an_empty_stream_that_comes_to_interest_has_not_begun(rg: Railgun) -> None:
+    name = rg.create_stream(unique("EMPTY")).name
+    assert rg.update_stream(name, retention="interest").info().state.first_seq == 0
+
+
+@pytest.mark.rule("GET-05", "DEL-10")
+def test_a_bad_request_is_bad_whichever_stream_it_asks(rg: Railgun) -> None:
+    assert refused(rg, "STREAM.PURGE.NOWHERE", {"seq": 1, "keep": 1}) == (10003, 400, "bad request")
     assert refused(rg, "STREAM.MSG.GET.NOWHERE", {"seq": 1, "last_by_subj": "a"}) == (
         10003,
         400,

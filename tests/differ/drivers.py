@@ -128,7 +128,9 @@ def _request(operation: Operation, addresses: Addresses) -> tuple[str, bytes, li
 
 def _frame(reply: Reply) -> Frame:
     own = ("Status", "Description") if reply.status is not None else ()
-    headers = [(name, value.decode("utf-8", "replace")) for name, value in reply.headers if name not in own]
+    headers = [
+        (name, value.decode("utf-8", "replace").strip()) for name, value in reply.headers if name not in own
+    ]
     return Frame(reply.body, headers, reply.status, reply.description or "", reply.subject, reply.reply)
 
 

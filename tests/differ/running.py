@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tests.differ.comparing import Difference, differences
 from tests.differ.drivers import Driver
 from tests.differ.masks import MASKS, Done, Mask, Moment
 from tests.differ.normal import normal
-from tests.differ.operations import READS, Call, Operation, Wait
+from tests.differ.operations import READS, Call, Operation, Wait, dumps, loads
 
 _SETTLES_SECONDS: Final = 0.5  # nats-server counts some things a moment after its answer
 
@@ -67,11 +69,13 @@ class Arena:
         self._nats = nats
         self._railgun = railgun
         self._masks = masks
+        self._runs = 0
 
     def run(self, sequence: Sequence[Operation]) -> Outcome:
         """Run the sequence on fresh systems until it ends, or the systems are known to have parted."""
         self._nats.fresh()
         self._railgun.fresh()
+        self._runs += 1
         outcome = Outcome()
         done: list[Done] = []
         for position, operation in enumerate(sequence):
@@ -96,9 +100,9 @@ class Arena:
         deadline = time.monotonic() + _SETTLES_SECONDS
         reads = isinstance(operation, Call) and operation.verb in READS
         while True:
-            nats, railgun = normal(self._nats.send(operation)), normal(self._railgun.send(operation))
+            nats, railgun = self._say(self._nats, operation), self._say(self._railgun, operation)
             answer = Answer(nats, railgun, [], [])
-            moment = Moment(operation, nats, railgun, done, self._nats)
+            moment = Moment(operation, nats, railgun, done, partial(self._say, self._nats))
             for difference in differences(nats, railgun):
                 mask = next((mask for mask in self._masks if mask.explains(moment, difference)), None)
                 if mask is None:
@@ -108,6 +112,12 @@ class Arena:
             if not answer.unexplained or not reads or time.monotonic() > deadline:
                 return answer
             time.sleep(0.02)
+
+    def _say(self, driver: Driver, operation: Operation) -> Any:
+        """The answer of one system. Streams have names of this run only: the last one's may still be on a disk."""
+        own = f"_{self._runs:05}"
+        (renamed,) = loads(re.sub(r"\bS([12])\b", rf"S\1{own}", dumps([operation])))
+        return json.loads(json.dumps(normal(driver.send(renamed))).replace(own, ""))
 
 
 def _verdict(answer: Any) -> str:

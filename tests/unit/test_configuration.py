@@ -192,7 +192,8 @@ def test_sealing_again_is_no_change_and_unsealing_is_refused() -> None:
         NONE,
     )
     assert isinstance(sealed, StreamConfig)
-    assert check_update(sealed, StreamConfig(name="ORDERS", sealed=True), NONE) == sealed.model_copy(
+    again = StreamConfig(name="ORDERS", sealed=True, deny_delete=True, deny_purge=True)
+    assert check_update(sealed, again, NONE) == sealed.model_copy(
         update={"duplicate_window": timedelta(minutes=2)}
     )
     assert check_update(sealed, StreamConfig(name="ORDERS"), NONE) == (

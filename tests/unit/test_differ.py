@@ -33,7 +33,7 @@ class Planted(MemoryDriver):
 
     def send(self, operation: Operation) -> list[Frame]:
         if isinstance(operation, Call) and operation.verb == "STREAM.MSG.DELETE":
-            (info,) = super().send(Call("STREAM.INFO.S1"))
+            (info,) = super().send(Call(f"STREAM.INFO.{operation.name.rpartition('.')[2]}"))
             if json.loads(info.body).get("state", {}).get("messages", 0) >= 3:
                 return [Frame(b'{"error":{"code":500,"err_code":10057,"description":"planted"}}')]
         return super().send(operation)
@@ -126,7 +126,7 @@ def explained(
     for part in path.split("."):
         left, right = (left or {}).get(part), (right or {}).get(part)
     difference = Difference((0, "body", *path.split(".")), left, right)
-    moment = Moment(operation, one, other, [], driver)
+    moment = Moment(operation, one, other, [], lambda asked: normal(driver.send(asked)))
     return any(mask.explains(moment, difference) for mask in masks(conflict))
 
 

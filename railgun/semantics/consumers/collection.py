@@ -168,7 +168,7 @@ class Consumers:
         What no filter matches stays; without a consumer, everything goes.
         """
         if not self:
-            if self._stream.messages:
+            if self._stream.messages:  # an empty stream stays as it is: a new one has not begun
                 retention.drop_everything(self._stream)
             return
         wanted = Filter([pattern for consumer in self for pattern in consumer.terms.filter.patterns])

@@ -44,7 +44,7 @@ def checked(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Re
     return (
         _names_refused(config)
         or _policies_refused(config, stream)
-        or (_push_refused(config, stream) if config.is_push else _pull_refused(config))
+        or (_push_refused(config, stream) if config.is_push else _pull_refused(config, stream))
         or _filters_refused(config)
         or _start_refused(config)
         or _sampling_refused(config)
@@ -123,7 +123,9 @@ def _push_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | Non
     return None
 
 
-def _pull_refused(config: ConsumerConfig) -> Refusal | None:
+def _pull_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:
+    if stream.retention == "workqueue" and config.ack_policy == "none":  # RET-03
+        return refusals.PULL_NEEDS_EXPLICIT_ACK
     if config.replay_policy == "original":  # PSH-10
         return refusals.REPLAY_POLICY_INVALID
     if config.rate_limit_bps:  # CON-21

@@ -16,10 +16,10 @@ from railgun.model.subjects import collides
 from railgun.semantics.consumers.config_rules import checked, duration_text
 
 _FIXED = {  # CON-11: field to what the refusal calls it
-    "mem_storage": "storage type",
     "deliver_policy": "deliver policy",
     "opt_start_seq": "start sequence",
     "opt_start_time": "start time",
+    "mem_storage": "storage type",
     "ack_policy": "ack policy",
     "replay_policy": "replay policy",
     "idle_heartbeat": "heart beats",
@@ -35,12 +35,9 @@ def normalise_consumer(
     stored = completed(config, stream)
     if isinstance(stored, Refusal):
         return stored
-    refusal = _queue_refused(stored, stream, list(others))
-    if refusal is not None:
-        return refusal
     if 0 < stream.max_consumers <= consumers:
         return refusals.TOO_MANY_CONSUMERS  # CFG-28
-    return stored
+    return _queue_refused(stored, stream, list(others)) or stored
 
 
 def kept_by_update(old: ConsumerConfig, new: ConsumerConfig) -> ConsumerConfig:
@@ -74,11 +71,7 @@ def violated_limits(stream: StreamConfig, consumers: Iterable[ConsumerConfig]) -
 def completed(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Refusal:
     """The configuration with its defaults, or why no consumer of the stream can have it, new or old."""
     stored = checked(config, stream)
-    if isinstance(stored, Refusal):
-        return stored
-    if stream.retention == "workqueue" and config.ack_policy == "none" and not config.is_push:
-        return refusals.PULL_NEEDS_EXPLICIT_ACK  # RET-03
-    return _limits_refused(stored, stream) or stored
+    return stored if isinstance(stored, Refusal) else _limits_refused(stored, stream) or stored
 
 
 def _limits_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:  # CON-13
@@ -86,7 +79,8 @@ def _limits_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | N
     if limits is None:
         return None
     most, asked = limits.max_ack_pending or 0, config.max_ack_pending or 0
-    if most > 0 and config.ack_policy != "none" and not 0 < asked <= most:
+    unlimited = asked <= 0 and config.ack_policy != "none"
+    if most > 0 and (unlimited or asked > most):
         return refusals.max_ack_pending_exceeded(most)
     longest, threshold = limits.inactive_threshold or NO_TIME, config.inactive_threshold or NO_TIME
     if NO_TIME < longest < threshold:
