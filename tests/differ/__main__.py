@@ -25,7 +25,6 @@ from tests.differ.report import grouped, script
 from tests.differ.running import Arena, Finding
 from tests.differ.tables import table_cases
 
-_CONFIRMATIONS = 2  # how often a finding must come again before it is believed
 _PER_KIND = 3  # of one kind, no more than these are minimised
 
 
@@ -96,11 +95,9 @@ class _Run:
         finding = outcome.finding
         if finding is None:
             return
-        for _ in range(_CONFIRMATIONS):
-            again = self._arena.run(operations).finding
-            if again is None or again.kind != finding.kind:
-                self._unsteady += 1
-                return
+        if not self._arena.comes_again(finding):
+            self._unsteady += 1
+            return
         if len(self._findings[finding.kind]) < _PER_KIND:
             finding = minimised(finding, lambda attempt: self._arena.run(attempt).finding)
             print(f"\n\n{finding.kind}\n{script(finding)}", flush=True)

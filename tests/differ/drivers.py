@@ -17,7 +17,7 @@ from tests.differ.wire import NatsWire
 NOBODY_ASKED: Final = [Frame(description="there is no delivery to acknowledge")]
 _ANSWER_SECONDS: Final = 5.0  # for what is always answered, within a few milliseconds
 _QUIET_SECONDS: Final = 0.3
-_MEMORY_SECONDS: Final = 0.2  # memory:// decides in the caller's thread
+_MEMORY_SECONDS: Final = 0.5  # memory:// decides in the caller's thread
 
 
 class Driver(Protocol):

@@ -17,6 +17,7 @@ from tests.differ.masks import MASKS, Done, Mask, Moment
 from tests.differ.normal import normal
 from tests.differ.operations import READS, Call, Operation, Wait, dumps, loads
 
+_CONFIRMATIONS: Final = 2
 _SETTLES_SECONDS: Final = 0.5  # nats-server counts some things a moment after its answer
 
 
@@ -94,6 +95,11 @@ class Arena:
                 return outcome
             done.append((operation, answer.nats))
         return outcome
+
+    def comes_again(self, finding: Finding) -> bool:
+        """Whether the sequence shows it each time; what does not was a matter of time."""
+        again = (self.run(finding.sequence).finding for _ in range(_CONFIRMATIONS))
+        return all(one is not None and one.kind == finding.kind for one in again)
 
     def _ask(self, operation: Operation, done: Sequence[Done]) -> Answer:
         """Both answers and where they differ. What only reads is asked again until the answers are equal or settled."""
