@@ -1,7 +1,8 @@
 """Sends commands to Kafka with an idempotent producer, and with a new one when librdkafka gives the old one up.
 
 A fatal error (idempotence can no longer be guaranteed) ends a librdkafka producer for ever, but not what it was used for. What it had
-not sent yet was not stored; of what was on its way nobody knows. Both are told so, and everything later goes to a new producer.
+not sent yet was not stored; of what was on its way nobody knows. Both are told so, and everything later goes to a new producer. A
+missing permission is fatal, too, and ends the connection: a new producer would not have it either.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from railgun.client.transport import Delivered
-from railgun.errors import ConnectionLost, MessageTooLarge, RailgunError
+from railgun.errors import ConnectionLost, MessageTooLarge, NotAuthorized, RailgunError
 from railgun.kafka.trouble import Troubles, in_words
 from railgun.model import headers as h
 
@@ -30,19 +31,35 @@ MakeProducer = Callable[[ErrorCallback], Producer]
 
 
 class _Line:
-    """One producer, and what ended it."""
+    """One producer, and what ended it. confluent-kafka tells no callback of a fatal error: it raises it from each call."""
 
-    def __init__(self, make: MakeProducer, troubles: Troubles) -> None:
-        self._troubles = troubles
+    def __init__(self, producer: Producer) -> None:
+        self.producer: Any = producer
         self.fault: KafkaError | None = None
         self.made = time.monotonic()
-        self.producer: Any = make(self._told)
 
-    def _told(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.fault = error
-        else:
-            self._troubles.told(error)
+    def poll(self, seconds: float) -> None:
+        """Serve callbacks. Raises what is not fatal."""
+        try:
+            self.producer.poll(seconds)
+        except KafkaException as error:
+            self.note(error)
+
+    def flush(self, seconds: float) -> bool:
+        """Whether nothing was left within the time, or when it was found to have failed. Raises what is not fatal."""
+        try:
+            return bool(self.producer.flush(seconds) == 0)
+        except KafkaException as error:
+            self.note(error)
+            return False
+
+    def note(self, error: KafkaException) -> None:
+        """Keep a fatal error; raise any other."""
+        reason: KafkaError = error.args[0]
+        if not _is_fatal(reason):
+            raise error
+        if self.fault is None or self.fault.code() == KafkaError._FATAL:  # which says no more than that
+            self.fault = reason
 
 
 class KafkaSender:
@@ -61,7 +78,7 @@ class KafkaSender:
         self._failed = failed
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._line = _Line(make, troubles)
+        self._line = self._new_line()
         self._given_up: list[_Line] = []  # whose last reports are still to come
         self._thread = threading.Thread(target=self._run, name="railgun-producer", daemon=True)
         self._thread.start()
@@ -80,17 +97,17 @@ class KafkaSender:
                     raise ConnectionLost(
                         "the transport was closed before the command could be sent"
                     ) from None
-                line.producer.poll(0.05)
+                line.poll(0.05)
             except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                if not _is_fatal(reason) or time.monotonic() - line.made < _PAUSE:
+                if not _is_fatal(error.args[0]):
                     raise in_words(error, "sending a command") from error
-                line.fault = reason
-                self._replace(line)  # it was not taken: the new producer may have it
+                line.note(error)
+                if not self._replace(line):  # else the new producer may have what this one did not take
+                    raise in_words(line.fault or error, "sending a command") from error
 
     def flush(self, timeout: float) -> bool:
         """Whether the broker has all that was sent within the time."""
-        return bool(self._line.producer.flush(timeout) == 0)
+        return self._line.flush(timeout)
 
     def close(self) -> None:
         """End the thread."""
@@ -104,37 +121,51 @@ class KafkaSender:
         try:
             while not self._stopped.is_set():
                 line = self._line
-                line.producer.poll(_POLL)
-                if line.fault is not None and time.monotonic() - line.made >= _PAUSE:
-                    self._replace(line)
+                line.poll(_POLL)
+                if line.fault is not None and not self._replace(line):
+                    self._stopped.wait(_POLL)  # its calls do not wait any more
                 self._bury()
+        except RailgunError as error:
+            self._failed(error)
         except Exception as error:
             logger.exception("the producer's thread ended")
             self._failed(RailgunError(f"the producer's thread ended: {error!r}"))
 
-    def _replace(self, broken: _Line) -> None:
-        """Go on with a new producer, unless another thread has seen to it. Raises what keeps it from being made."""
+    def _new_line(self) -> _Line:
+        return _Line(self._make(self._troubles.told))
+
+    def _replace(self, broken: _Line) -> bool:
+        """Go on with a new producer, unless another thread has seen to it; False where the last one is too young.
+
+        Raises what a new one does not mend, or what keeps it from being made.
+        """
         with self._lock:
             if self._line is not broken:
-                return
+                return True
             assert broken.fault is not None
-            logger.error(
-                "the producer of commands cannot go on, and a new one takes its place: %s",
-                broken.fault.str(),
-            )
+            reason = in_words(broken.fault, "sending commands")
+            if isinstance(reason, NotAuthorized):
+                raise reason
+            if time.monotonic() - broken.made < _PAUSE:
+                return False
+            logger.error("the producer of commands cannot go on, a new one takes its place: %s", reason)
             try:
-                self._line = _Line(self._make, self._troubles)
+                self._line = self._new_line()
             except KafkaException as error:
                 raise in_words(error, "making a new producer") from error
             self._given_up.append(broken)
+            return True
 
     def _bury(self) -> None:
         """Let producers that were given up say what became of their commands."""
         while self._given_up:
             line = self._given_up.pop()
             line.producer.purge()
-            if line.producer.flush(_LAST_WORDS):
-                logger.error("a producer that was given up has not said what became of its last commands")
+            deadline = time.monotonic() + _LAST_WORDS
+            while not line.flush(_POLL):
+                if time.monotonic() > deadline:
+                    logger.error("a producer that was given up has not said what became of its last commands")
+                    break
 
 
 def _is_fatal(error: KafkaError) -> bool:

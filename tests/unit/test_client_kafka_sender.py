@@ -1,7 +1,7 @@
 """The producer of a client is replaced when librdkafka gives it up; what it had is told what became of it.
 
-librdkafka offers no way to bring about a fatal error from here: it is told through the callback of a real producer, or raised by
-a producer that otherwise is a real one. Brokers are librdkafka's own mock cluster, or nobody.
+librdkafka offers no way to bring about a fatal error from here, so it is raised by producers that otherwise are real ones: from every
+call, as confluent-kafka does it. Brokers are librdkafka's own mock cluster, or nobody.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from railgun.client import kafka_sender
 from railgun.client.kafka_sender import KafkaSender, _in_words
-from railgun.errors import ConnectionLost, RailgunError
+from railgun.errors import ConnectionLost, NotAuthorized, RailgunError
 from railgun.kafka.trouble import Troubles
 from tests.support.waiting import wait_until
 
@@ -30,37 +30,56 @@ class Raising(Producer):
     """A producer that refuses each record, as one does after a fatal error."""
 
     def produce(self, *_: Any, **__: Any) -> None:
-        raise KafkaException(FATAL)
+        raise KafkaException(KafkaError(KafkaError._FATAL, "Local: Fatal error"))
+
+
+class Failing(Producer):
+    """A producer that fails for good once it is told so."""
+
+    fault: KafkaError | None = None
+
+    def poll(self, *given: Any) -> int:
+        served = super().poll(*given)
+        if self.fault is not None:
+            raise KafkaException(self.fault)
+        return served
+
+    def flush(self, *given: Any) -> int:
+        left = super().flush(*given)
+        if self.fault is not None and left:
+            raise KafkaException(self.fault)
+        return left
 
 
 class Made:
-    """What producers were made, and the callbacks through which they tell of errors."""
+    """What producers were made, and the callbacks through which they tell of other errors."""
 
     def __init__(self, *kinds: tuple[type[Producer], dict[str, Any]]) -> None:
         self._kinds = list(kinds)
         self.told: list[Told] = []
+        self.producers: list[Any] = []
+        self.failures: list[RailgunError] = []
 
     def __call__(self, told: Told) -> Producer:
         kind, settings = self._kinds[min(len(self.told), len(self._kinds) - 1)]
         self.told.append(told)
-        return kind({**settings, "error_cb": told})
+        self.producers.append(kind({**settings, "error_cb": told}))
+        return self.producers[-1]  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[KafkaSender, Made]]]:
     monkeypatch.setattr(kafka_sender, "_PAUSE", 0.0)
     started: list[KafkaSender] = []
-    failures: list[RailgunError] = []
 
     def begin(*kinds: tuple[type[Producer], dict[str, Any]]) -> tuple[KafkaSender, Made]:
         made = Made(*kinds)
-        started.append(KafkaSender(made, "commands", Troubles("nowhere"), failures.append))
+        started.append(KafkaSender(made, "commands", Troubles("nowhere"), made.failures.append))
         return started[-1], made
 
     yield begin
     for sender in started:
         sender.close()
-    assert failures == []
 
 
 class Reports:
@@ -83,11 +102,11 @@ class Reports:
 
 
 def test_a_fatal_error_is_not_for_ever(start: Any, caplog: pytest.LogCaptureFixture) -> None:
-    sender, made = start((Producer, SILENT), (Producer, ANSWERING))
+    sender, made = start((Failing, SILENT), (Producer, ANSWERING))
     reports = Reports(sender)
     for number in range(3):
         reports.send(number)
-    made.told[0](FATAL)
+    made.producers[0].fault = FATAL
     reports.wait(3)
     assert len(made.told) == 2
     for number in range(3):  # nobody had them, and each hears of it once
@@ -99,6 +118,7 @@ def test_a_fatal_error_is_not_for_ever(start: Any, caplog: pytest.LogCaptureFixt
     reports.wait(6)
     assert [reports.of[number] for number in range(3, 6)] == [[None]] * 3
     assert sender.flush(5)
+    assert made.failures == []
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "the sequence is out of order" in caplog.text
 
@@ -131,8 +151,16 @@ def test_one_that_fails_again_and_again_is_replaced_now_and_then(
     sender, made = start((Raising, ANSWERING))
     monkeypatch.setattr(kafka_sender, "_PAUSE", 1_000.0)
     for number in range(5):
-        with pytest.raises(ConnectionLost, match="out of order"):
+        with pytest.raises(ConnectionLost, match="Fatal error"):
             Reports(sender).send(number)
+    assert len(made.told) == 1
+
+
+def test_a_missing_permission_ends_the_connection(start: Any) -> None:
+    _, made = start((Failing, SILENT))
+    made.producers[0].fault = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no", fatal=True)
+    wait_until(lambda: bool(made.failures), "it is said", timeout=20, pause=0.01)
+    assert [type(error) for error in made.failures] == [NotAuthorized]
     assert len(made.told) == 1
 
 
