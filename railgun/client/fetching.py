@@ -261,7 +261,10 @@ def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
 def _accepted(frames: list[Frame], box: AckBox) -> None:
     """Raises the refusal of a command to a consumer, if it is one."""
     body = frames[0].body if frames else b""
-    refusal = json.loads(body).get("error") if body else None
+    try:
+        refusal = json.loads(body).get("error") if body else None
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise RailgunError(f"the answer to an acknowledgement cannot be read: {error!r:.500}") from error
     if refusal is not None:
         raise api_error(
             refusal.get("code", 0),

@@ -35,6 +35,15 @@ class Call(Generic[T]):
     partition: int | None = None  # only where it is not the name that decides
     changes_registry: bool = False  # the next lookup of the caller must see what it did
 
+    def value(self, replies: list[Reply]) -> T:
+        """What the answer says. Raises its error, and RailgunError for an answer that cannot be read."""
+        try:
+            return self.parse(replies)
+        except RailgunError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise RailgunError(f"the answer to {self.name.text} cannot be read: {error!r:.500}") from error
+
 
 def create_stream(config: StreamConfig) -> Call[StreamInfo]:
     name = ApiName(Operation.STREAM_CREATE, config.name, "")

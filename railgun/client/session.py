@@ -66,7 +66,7 @@ def call(connection: Connection, what: Call[T], timeout: float) -> Steps[T]:
         replies = yield from _list(connection, what.body, what.headers, timeout, paged=False)
     else:
         replies = yield from _ask(connection, what, timeout)
-    return what.parse(replies)
+    return what.value(replies)
 
 
 def _unaddressable(name: ApiName) -> ApiError:

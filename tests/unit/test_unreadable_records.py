@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from typing import Any
@@ -12,16 +13,17 @@ from hypothesis import strategies as st
 
 from railgun.cli.dead_letters import DeadLetter
 from railgun.cli.events import describe
+from railgun.client import consumer_operations, operations
 from railgun.client.log_cursors import Cursor
 from railgun.client.operations import changed_config
 from railgun.client.registry import RegistryView
-from railgun.errors import ConfigError
+from railgun.errors import ConfigError, RailgunError
 from railgun.kafka.headers import headers_of
 from railgun.model import advisory_record, log_record, registry, replies, wire
 from railgun.model.config import StreamConfig
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_wire import Lease
-from railgun.model.messages import StoredMessage, StreamInfo
+from railgun.model.messages import Reply, StoredMessage, StreamInfo
 from railgun.model.replies import ReplyBatch
 from railgun.model.unreadable import Skipped, Unreadable
 from tests.unit.test_client_connection import registered
@@ -157,6 +159,32 @@ def test_an_answer_with_a_damaged_byte_is_read_or_skipped(at: int, byte: int) ->
 def test_a_lease_whose_columns_do_not_fit_is_skipped(fields: dict[str, Any]) -> None:
     lease = ReplyBatch.decode(answers).leases[0]._replace(**fields)
     assert isinstance(replies.parse(ReplyBatch(1, 5, [], [], [lease]).encode()), Unreadable)
+
+
+CALLS = [
+    operations.stream_info("A"),
+    operations.list_streams(),
+    operations.purge("A", subject=None, sequence=None, keep=None),
+    operations.ping(0),
+    operations.delete_stream("A"),
+    operations.get_message("A", seq=1),
+    consumer_operations.consumer_info("A", "C"),
+    consumer_operations.list_consumers("A", 0),
+]
+bodies = st.binary(max_size=30) | st.builds(
+    lambda value: json.dumps(value).encode(),
+    json_values
+    | st.dictionaries(
+        st.sampled_from(["error", "config", "state", "streams", "consumers", "message", "purged", "created"]),
+        json_values,
+    ),
+)
+
+
+@given(st.sampled_from(CALLS), st.lists(bodies, max_size=2))
+def test_any_answer_of_the_api_is_a_value_or_an_error_of_ours(call: Any, found: list[bytes]) -> None:
+    with contextlib.suppress(RailgunError):
+        call.value([Reply(body) for body in found])
 
 
 # ------------------------------------------------------------ logs
