@@ -22,7 +22,6 @@ from railgun.model.wire import Located
 if TYPE_CHECKING:
     from railgun.client.message import Delivery
 
-MESSAGE_SIZE = "Nats-Msg-Size"
 ReadLog = Callable[[Sequence[Located], float], list[StoredMessage | None]]
 
 
@@ -129,7 +128,7 @@ def content(lease: Lease, payload: bytes, headers: h.Headers, time_ns: int) -> t
     """Payload and the rest as they are delivered: without the payload if the consumer wants headers only (CON-26)."""
     if not lease.headers_only:
         return payload, Extras(headers, time_ns)
-    return b"", Extras([*headers, (MESSAGE_SIZE, str(len(payload)).encode("ascii"))], time_ns)
+    return b"", Extras([*headers, (h.MSG_SIZE, str(len(payload)).encode("ascii"))], time_ns)
 
 
 def carried(lease: Lease) -> bool:

@@ -33,6 +33,7 @@ TIME_STAMP = "Nats-Time-Stamp"
 NUM_PENDING = "Nats-Num-Pending"
 LAST_SEQUENCE = "Nats-Last-Sequence"
 UP_TO_SEQUENCE = "Nats-UpTo-Sequence"
+MSG_SIZE = "Nats-Msg-Size"
 STATUS = "Status"
 DESCRIPTION = "Description"
 

@@ -18,8 +18,6 @@ from railgun.node.work import Work
 from railgun.semantics.publish import Stored
 from railgun.semantics.stream import StreamState
 
-MSG_SIZE = "Nats-Msg-Size"
-
 
 class Republishing:
     """Sends out what a drain stored in streams that republish."""
@@ -57,7 +55,7 @@ class Republishing:
                 (h.LAST_SEQUENCE, b"%d" % previous),
             ]
             if republish.headers_only:
-                headers.append((MSG_SIZE, b"%d" % len(payload)))
+                headers.append((h.MSG_SIZE, b"%d" % len(payload)))
                 payload = b""
             self._captures.offer(destination, headers, payload)
             self._send(stream, destination, sequence, stored.times[number], headers, payload, work)

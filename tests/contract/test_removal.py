@@ -8,6 +8,7 @@ import pytest
 
 from railgun.client.facade import Railgun
 from railgun.errors import MessageNotFound, NotPermitted
+from tests.support.consumers import about, add, delivered, floor, sequences, take
 from tests.support.naming import unique
 from tests.support.raw import ask, refused
 from tests.support.streams import filled, held
@@ -150,6 +151,7 @@ def test_a_purge_can_be_for_some_subjects(rg: Railgun) -> None:
 def test_a_purge_has_one_end(rg: Railgun) -> None:
     stream = filled(rg, "a", "a", "a")
     assert refused(rg, f"STREAM.PURGE.{stream.name}", {"seq": 2, "keep": 1}) == (10003, 400, "bad request")
+    assert refused(rg, f"STREAM.PURGE.{stream.name}_NONE", {"seq": 2, "keep": 1})[0] == 10003
     assert held(stream) == [1, 2, 3]
     assert refused(rg, f"STREAM.PURGE.{unique('NONE')}")[0] == 10059
 
@@ -164,3 +166,22 @@ def test_purges_can_be_denied(rg: Railgun) -> None:
     rg.update_stream(sealed.name, sealed=True)
     assert refused(rg, f"STREAM.PURGE.{sealed.name}", {"filter": ">"}) == SEALED
     assert (held(stream), held(sealed)) == ([1], [1])
+
+
+@pytest.mark.rule("DEL-14", "DEL-12")
+@pytest.mark.parametrize("policy", ["none", "explicit"])
+def test_a_filtered_purge_that_empties_a_stream_moves_who_wants_more(rg: Railgun, policy: str) -> None:
+    name = unique("WIDER")
+    stream = rg.create_stream(name, subjects=[f"{name}.*"])
+    for token in "ab":
+        rg.publish(f"{name}.{token}", b"x")
+    add(rg, name, ack_policy=policy)
+    add(rg, name, "OTHER", ack_policy=policy, filter_subject=f"{name}.c")
+    take(rg, name)
+    stream.purge(subject=f"{name}.a")
+    assert delivered(about(rg, name)) == (1, 1)
+    stream.purge(subject=f"{name}.b")
+    assert (delivered(about(rg, name)), floor(about(rg, name))) == ((1, 2), (1, 2))
+    assert delivered(about(rg, name, "OTHER")) == (0, 0)
+    rg.publish(f"{name}.a", b"x")
+    assert sequences(take(rg, name, batch=3)) == [3]

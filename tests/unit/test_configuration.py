@@ -196,6 +196,12 @@ def test_sealing_again_is_no_change_and_unsealing_is_refused() -> None:
     assert check_update(sealed, again, NONE) == sealed.model_copy(
         update={"duplicate_window": timedelta(minutes=2)}
     )
+    for denial, called in (("deny_delete", "message deletes"), ("deny_purge", "purge")):
+        assert check_update(sealed, again.model_copy(update={denial: False}), NONE) == (
+            500,
+            10052,
+            f"stream configuration update can not cancel deny {called}",
+        )
     assert check_update(sealed, StreamConfig(name="ORDERS"), NONE) == (
         500,
         10052,

@@ -356,9 +356,15 @@ class Model:
             within = chosen.everything or all(
                 chosen.matches(p.replace("*", "x")) for p in consumer.config.filters
             )
+            wider = Filter(consumer.config.filters).matches(request.filter.replace("*", "x"))
             if within and (chosen.everything or consumer.config.filters):
-                consumer.next = max(consumer.next, after)
-                consumer.delivered = consumer.delivered[0], max(consumer.delivered[1], after - 1)
+                place = after
+            elif wider:  # it goes on with the first message of the stream
+                place = min(self.messages, default=self.last + 1)
+            else:
+                continue
+            consumer.next = max(consumer.next, place)
+            consumer.delivered = consumer.delivered[0], max(consumer.delivered[1], place - 1)
 
 
 # ------------------------------------------------------------ both

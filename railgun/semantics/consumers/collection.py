@@ -195,12 +195,17 @@ class Consumers:
             consumer.vanished(begin, end)
 
     def purged(self, next_sequence: int, chosen: Filter | None = None) -> None:
-        """Nothing (on the chosen subjects) is left below the sequence: whoever wants no others goes on there (DEL-12, DEL-14)."""
+        """Nothing (on the chosen subjects) is left below the sequence: whoever wants no others goes on there (DEL-12, DEL-14).
+
+        Whoever wants all of these and more goes on with the first message of the stream.
+        """
         for consumer in self:
             if chosen is None:
                 consumer.vanished(0, next_sequence)
             if chosen is None or _is_within(consumer.terms.filter, chosen):
                 consumer.purged(next_sequence)
+            elif _is_within(chosen, consumer.terms.filter):
+                consumer.purged(self._stream.first_seq)
 
     # -- time
 

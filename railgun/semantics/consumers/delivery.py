@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from railgun.model.headers import MSG_SIZE, block_size
 from railgun.semantics.blocks import Block, Entry
 from railgun.semantics.consumers.basket import Basket, Taken
 from railgun.semantics.consumers.owed import InTurn
@@ -157,10 +158,11 @@ def _bare_sizes(consumer: ConsumerState, sizes: Sequence[int], subjects: Iterabl
 
     The index does not know how much of a message its own headers are: they do not count here.
     """
-    fixed = consumer.stream.record_overhead + len("Nats-Msg-Size: \r\n\r\n")
+    fixed = consumer.stream.record_overhead
+    bare = [fixed + len(subject.encode("utf-8")) for subject in subjects]
     return [
-        fixed + len(subject.encode("utf-8")) + len(str(size))
-        for size, subject in zip(sizes, subjects, strict=True)
+        known + block_size([(MSG_SIZE, b"%d" % (size - known))])
+        for size, known in zip(sizes, bare, strict=True)
     ]
 
 
