@@ -123,8 +123,7 @@ class MemoryCluster:
                 deliveries = self._decide(self._cores[shard], inputs)
             except Exception as error:
                 logger.exception("a shard in memory failed")
-                # Before the commit nothing has happened, after it all has: either way the table knows what holds.
-                self._cores[shard] = self._load(shard)
+                self._cores[shard] = self._load(shard)  # nothing was committed: the table has what holds
                 with self._lock:
                     self._runner = 0
                     receivers = list(self._receivers.values())
@@ -152,13 +151,22 @@ class MemoryCluster:
         }
         with self._lock:
             first_offsets = self._write(drain)
-        core.committed(drain, first_offsets)
+        self._follow(core, drain, first_offsets)
         with self._lock:
             receivers = list(self._receivers.items())
             advised = list(self._advised) if drain.advisories else []
         for take in advised:
             take([(advisory.subject, advisory.body) for advisory in drain.advisories])
         return [(receiver, answers[client]) for client, receiver in receivers if client in answers]
+
+    def _follow(self, core: ShardCore, drain: Drain, first_offsets: dict[str, int]) -> None:
+        """The drain is in the logs: whatever fails from here on, it holds, and is not decided again."""
+        try:
+            core.committed(drain, first_offsets)
+        except Exception:
+            logger.exception("a shard in memory failed after its commit, and is loaded again")
+            self._tables[core.partition].apply(drain.changes)
+            self._cores[core.partition] = self._load(core.partition)
 
     def _write(self, drain: Drain) -> dict[str, int]:
         for change in drain.topics:

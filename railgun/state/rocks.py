@@ -17,19 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from rocksdict import (
-    BlockBasedOptions,
-    Cache,
-    DBCompactionStyle,
-    DBCompressionType,
-    FifoCompactOptions,
-    Options,
-    Rdict,
-    WriteBatch,
-    WriteBufferManager,
-    WriteOptions,
-)
+from rocksdict import Options, Rdict, WriteBatch
 
+from railgun.state.rocks_options import companion_options, store_options
+from railgun.state.rocks_scratch import SCRATCH, RocksScratch, read, scan
 from railgun.state.store_errors import StoreDamaged, let_go_of, told
 from railgun.state.table import NO_COMPANIONS, Changes, Reached
 
@@ -37,52 +28,10 @@ log = logging.getLogger("railgun.state")
 
 _META: Final = "meta"
 _COMPANIONS: Final = "companions"
-_SCRATCH: Final = "scratch"
 _MARK: Final = b"mark"
-_MIB: Final = 1024 * 1024
-COMPANION_BYTES: Final = 512 * _MIB  # of one shard, on disk
-_AHEAD: Final = (
-    300.0  # seconds: little against the hours of a store's greatest age, much for a clock that is kept right
-)
+# Seconds: little against the hours of a store's greatest age, much for a clock that is kept right.
+_AHEAD: Final = 300.0
 _NOTHING: Final = Reached(0)
-
-# Shared by all shards of the process, so that memory does not grow with the number of partitions it owns.
-_CACHE: Final = Cache(64 * _MIB)
-_WRITE_BUFFERS: Final = WriteBufferManager(64 * _MIB, False)
-
-
-def _options() -> Options:
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    table = BlockBasedOptions()
-    table.set_block_cache(_CACHE)
-    table.set_bloom_filter(10, False)
-    # Index and filter blocks count against the cache too; outside it they grow with the number of files.
-    table.set_cache_index_and_filter_blocks(True)
-    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    options.set_block_based_table_factory(table)
-    options.set_write_buffer_manager(_WRITE_BUFFERS)
-    options.set_write_buffer_size(16 * _MIB)
-    options.set_max_write_buffer_number(3)
-    options.set_max_open_files(-1)  # what FIFO compaction asks for; the bounds below keep them to some dozens
-    options.set_max_background_jobs(2)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(_MIB)
-    options.set_max_total_wal_size(64 * _MIB)
-    return options
-
-
-def _companion_options() -> Options:
-    """Newest kept, oldest dropped, nothing ever rewritten: what is missing is elsewhere."""
-    options = _options()
-    options.set_compaction_style(DBCompactionStyle.fifo())
-    bound = FifoCompactOptions()
-    bound.max_table_files_size = COMPANION_BYTES
-    options.set_fifo_compaction_options(bound)
-    options.set_compression_type(DBCompressionType.none())
-    return options
 
 
 class RocksTable:
@@ -119,7 +68,7 @@ class RocksTable:
     # ------------------------------------------------------------ the contract of a table
 
     def get(self, key: bytes) -> bytes | None:
-        return _get(self._db, key, self._path)
+        return read(self._db, key, self._path)
 
     def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         cursor = self._db.iter()
@@ -136,10 +85,10 @@ class RocksTable:
             del cursor
 
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        return _scan(self._db, prefix, start or prefix, self._path)
+        return scan(self._db, prefix, start or prefix, self._path)
 
     def companion(self, key: bytes) -> bytes | None:
-        return _get(self._beside, key, self._path)
+        return read(self._beside, key, self._path)
 
     def apply(
         self,
@@ -228,10 +177,10 @@ class RocksTable:
         return self._connect()
 
     def _connect(self) -> Rdict:
-        families = {_META: Options(raw_mode=True), _COMPANIONS: _companion_options(), _SCRATCH: _options()}
+        families = {_META: Options(raw_mode=True), _COMPANIONS: companion_options(), SCRATCH: store_options()}
         try:
             self._path.mkdir(parents=True, exist_ok=True)
-            db = Rdict(str(self._path), _options(), families)
+            db = Rdict(str(self._path), store_options(), families)
             self._meta = db.get_column_family_handle(_META)
             self._companions = db.get_column_family_handle(_COMPANIONS)
             self._beside = db.get_column_family(_COMPANIONS)
@@ -257,68 +206,3 @@ def _read_mark(db: Rdict, path: Path) -> dict[str, Any]:
     except Exception as error:
         raise told(error, path) from error
     return mark
-
-
-class RocksScratch:
-    """The scratch space of a table: a column family that nobody expects to survive."""
-
-    def __init__(self, db: Rdict, path: Path) -> None:
-        self._path = path
-        db.drop_column_family(_SCRATCH)
-        self._db: Any = db.create_column_family(_SCRATCH, _options())
-        self._handle: Any = db.get_column_family_handle(_SCRATCH)
-        self._unlogged = WriteOptions()
-        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property in truth
-
-    def get(self, key: bytes) -> bytes | None:
-        return _get(self._db, key, self._path)
-
-    def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        return _scan(self._db, prefix, start or prefix, self._path)
-
-    def apply(self, changes: Changes) -> None:
-        batch = WriteBatch(raw_mode=True)
-        for key, value in changes.items():
-            if value is None:
-                batch.delete(key, self._handle)
-            else:
-                batch.put(key, value, self._handle)
-        try:
-            self._db.write(batch, self._unlogged)
-        except Exception as error:
-            raise told(error, self._path) from error
-
-    def clear(self, prefix: bytes) -> None:
-        if next(self.scan(prefix), None) is not None:
-            try:
-                self._db.delete_range(prefix, prefix + b"\xff" * 64)
-            except Exception as error:
-                raise told(error, self._path) from error
-
-    def close(self) -> None:
-        self._db = self._handle = None  # a handle keeps the store locked
-
-
-def _get(db: Any, key: bytes, path: Path) -> bytes | None:
-    try:
-        value: bytes | None = db.get(key)
-    except Exception as error:
-        raise told(error, path) from error
-    return value
-
-
-def _scan(db: Any, prefix: bytes, start: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
-    cursor = db.iter()
-    try:
-        cursor.seek(start)
-        while cursor.valid():
-            key: bytes = cursor.key()
-            if not key.startswith(prefix):
-                return
-            yield key, cursor.value()
-            cursor.next()
-        cursor.status()  # raises if it is not the end but damage that ended it
-    except Exception as error:
-        raise told(error, path) from error
-    finally:
-        del cursor  # it keeps the store locked for as long as somebody keeps this frame

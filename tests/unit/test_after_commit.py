@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rocksdict import WriteBatch
 
+import railgun
 from railgun.node import standing as standing_module
 from railgun.node.core import ShardCore
 from railgun.node.drain import AfterCommit
@@ -104,6 +105,30 @@ def test_a_defect_after_the_commit_is_answered_by_a_restore(
     assert not left
     assert not driven.crashed
     assert driven.stored_ids("S") == ids(11)
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["before-the-table", "behind-the-table"])
+def test_in_memory_a_defect_after_the_commit_neither_doubles_nor_loses(
+    monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    honest, left = ShardCore.committed, [1]
+
+    def broken(core: ShardCore, *args: Any) -> None:
+        if written or not left or not args[0].appends:
+            honest(core, *args)
+        if left and args[0].appends:
+            left.pop()
+            raise ZeroDivisionError("a defect")
+
+    with railgun.connect("memory://") as rg:
+        stream = rg.create_stream("S", subjects=["S"])
+        monkeypatch.setattr(ShardCore, "committed", broken)
+        assert rg.publish("S", b"1", msg_id="1").sequence == 1
+        assert not left
+        assert rg.publish("S", b"1", msg_id="1").duplicate
+        assert rg.publish("S", b"2", msg_id="2").sequence == 2
+        assert stream.info().state.messages == 2
+        assert [stream.get(sequence).payload for sequence in (1, 2)] == [b"1", b"2"]
 
 
 def test_a_core_that_did_not_follow_its_commit_decides_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ from confluent_kafka import KafkaError
 from railgun.node.drain import Drain, Input
 from railgun.node.recovery import OwnerLost, Recovery, Unforeseen, Verdict, verdict_on
 from railgun.node.transaction import Committed, Prepared, TransactionFailed
+from railgun.state import keys
 from railgun.state.store_errors import StoreDamaged, StoreFailed
+from railgun.state.unreadable import Unreadable
 
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -160,6 +162,23 @@ def test_a_damaged_store_blames_no_command_and_a_failing_disk_ends_the_shard() -
     assert (shard.committed, shard.refused, shard.done[0]) == ([1], [], "restore")
     with pytest.raises(StoreFailed):
         Recovery(FakeShard(failing(StoreFailed("no space"), 1))).settle([given(1)])
+
+
+def test_a_stream_whose_timers_fail_is_set_aside_and_the_others_go_on() -> None:
+    shard = FakeShard(failing(ZeroDivisionError("a defect, or a damaged record"), 3))
+    shard.aside = [True]
+    Recovery(shard).settle([])
+    assert shard.done.count("set aside") == 1
+
+
+def test_an_unreadable_record_blames_no_command() -> None:
+    shard = FakeShard(failing(Unreadable(keys.stream(7), ValueError("damaged")), 1))
+    shard.aside = [True]
+    Recovery(shard).settle([given(1)])
+    assert (shard.committed, shard.refused) == ([1], [])
+    shard = FakeShard(failing(Unreadable(keys.CURSOR, ValueError("damaged")), 1))
+    with pytest.raises(Unreadable):
+        Recovery(shard).settle([given(1)])
 
 
 def test_verdicts() -> None:

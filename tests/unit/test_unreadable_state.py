@@ -13,6 +13,8 @@ import pytest
 from railgun.cli.checks import check_unreadable
 from railgun.client.operations import Pong
 from railgun.model import wire
+from railgun.node import timers
+from railgun.semantics.stream import StreamState
 from railgun.state import keys
 from tests.support.driven_shard import NAMES, Broker, Driven
 from tests.support.waiting import wait_until
@@ -217,6 +219,28 @@ def test_keys_that_are_none_are_skipped(recorded: Broker, take_over: Callable[[B
     ):
         broker.append(NAMES.changelog, key, b"what?")
     driven = take_over(broker)
+    for stream in STREAMS:
+        assert_serves(driven, stream)
+
+
+def test_a_stream_whose_timers_fail_is_set_aside(
+    recorded: Broker, take_over: Callable[[Broker], Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a record that can be read and says nonsense: no command is to blame, and time does not stop."""
+    driven = take_over(copy.deepcopy(recorded))
+    honest = timers._expire_messages
+
+    def fails(state: StreamState, *args: Any) -> None:
+        if state.name == "SHORT":
+            raise ZeroDivisionError("nonsense")
+        honest(state, *args)
+
+    monkeypatch.setattr(timers, "_expire_messages", fails)
+    driven.create("SHORT", max_age=10**8)
+    driven.await_answers(driven.publish("SHORT", ["1"]))
+    wait_until(
+        lambda: driven.ask("STREAM.INFO.SHORT").get("error", {}).get("code") == 503, "that it is set aside"
+    )
     for stream in STREAMS:
         assert_serves(driven, stream)
 
