@@ -29,7 +29,7 @@ from railgun.semantics.consumers.rules import (
     kept_by_update,
     normalise_consumer,
 )
-from railgun.semantics.consumers.start import last_for
+from railgun.semantics.consumers.start import SEARCHED, Start, find
 from railgun.semantics.consumers.state import ConsumerState
 from railgun.semantics.steps import Steps
 from railgun.semantics.stream import StreamState
@@ -96,14 +96,22 @@ class ConsumerCalls:
         """Make or change a consumer; to find where it starts may take longer than a drain."""
         if stream is None:
             return [error_response(name.operation, _unknown_stream(request, name))]
-        asked, last = api.parse_consumer(request.body, name), 0
-        if not isinstance(asked, Refusal) and stream.consumers.get(asked[0].name or "") is None:
-            last = yield from last_for(stream, asked[0])
-        made = self._create(request, name, stream, turn.time, turn.work, last)
+        asked, begins = api.parse_consumer(request.body, name), None
+        if not isinstance(asked, Refusal):
+            config = asked[0]
+            if config.deliver_policy in SEARCHED and stream.consumers.get(config.name or "") is None:
+                begins = yield from find(stream, config)
+        made = self._create(request, name, stream, turn.time, turn.work, begins)
         return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
 
     def _create(
-        self, request: ApiRequest, name: ApiName, stream: StreamState, time: int, work: Work, last: int
+        self,
+        request: ApiRequest,
+        name: ApiName,
+        stream: StreamState,
+        time: int,
+        work: Work,
+        begins: Start | None,
     ) -> Frame | Refusal:
         asked = api.parse_consumer(request.body, name)
         if isinstance(asked, Refusal):
@@ -129,7 +137,7 @@ class ConsumerCalls:
             decided = normalise_consumer(decided, stream.config, others, consumers=len(others))
             if isinstance(decided, Refusal):
                 return decided
-            existing = stream.consumers.create(decided, time, last)
+            existing = stream.consumers.create(decided, time, begins)
             work.touch(stream)
             key = key_of(stream, existing)
             self._listening.added(key, decided, work, time)

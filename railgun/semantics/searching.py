@@ -222,7 +222,7 @@ def newest_of_each(stored: StoredMessages, wanted: Filter, up_to: int, at_most: 
                 found[entry.subject] = entry.sequence
         yield at + 1 - low
         at = low - 1
-    return [sequence for sequence in found.values() if stored.exists(sequence)]
+    return [one for subject, one in found.items() if stored.last_of(subject) == one or stored.exists(one)]
 
 
 def _down(stored: StoredMessages, at: int, lowest: int, wanted: Filter, blocks: int) -> tuple[int, int, int]:

@@ -104,31 +104,24 @@ class Consumers:
 
     # -- their life
 
-    def create(self, config: ConsumerConfig, now: int, last: int | None = None) -> ConsumerState:
+    def create(self, config: ConsumerConfig, now: int, begins: start.Start | None = None) -> ConsumerState:
         """A consumer with a normalised configuration and a name; where it starts is decided here, once (STA-12).
 
-        ``last``: what :func:`start.last_for` found, if somebody has looked.
+        ``begins``: what :func:`start.find` found just now, if somebody has looked.
         """
         self._made += 1
         overlay, incarnation = self._stream.overlay, self._stream.incarnation
         overlay.put(keys.all_of(keys.CONSUMERS_MADE, incarnation), keys.number(self._made))
-        if last is None:
-            last = finish(start.last_for(self._stream, config))
-        begins = start.start_of(self._stream, config, last)
-        consumer = ConsumerState(self._stream, self._made, config, now, begins)
+        if begins is None:
+            begins = finish(start.find(self._stream, config))
+        consumer = ConsumerState(self._stream, self._made, config, now, begins.sequence)
         self._keep(consumer)
-        self._owe_last_of_each(consumer)
+        for owed in begins.owed:
+            consumer.owed.park(*owed)
         self._interest.clear()
         self.touch(consumer)
         self.events.append(Event("created", consumer.name))
         return consumer
-
-    def _owe_last_of_each(self, consumer: ConsumerState) -> None:
-        """The newest of each subject come before what is new to it, if its policy says so (STA-06)."""
-        if consumer.config.deliver_policy == "last_per_subject":
-            for sequence in start.last_of_each_subject(self._stream, consumer.terms.filter):
-                if sequence < consumer.ahead.next:
-                    consumer.owed.park(sequence, sequence + 1)
 
     def update(self, consumer: ConsumerState, config: ConsumerConfig, now: int) -> None:
         """Take over a checked configuration."""
@@ -136,7 +129,10 @@ class Consumers:
         consumer.reconfigure(config)
         if consumer.terms.filter != before and not consumer.delivered.consumer:
             consumer.start_over()  # CON-14: what it passed by in vain may be wanted now
-            self._owe_last_of_each(consumer)
+            if config.deliver_policy == "last_per_subject":  # STA-06
+                wanted, below = consumer.terms.filter, consumer.ahead.next
+                for owed in finish(start.last_of_each(self._stream, wanted, below)):
+                    consumer.owed.park(*owed)
         consumer.expire(now)
         self._interest.clear()
         if self._stream.config.retention == "interest" and consumer.terms.filter != before:
