@@ -16,6 +16,8 @@ READY := $(VENV)/.installed
 CODE := railgun tests topologies
 CHAOS_ROUNDS ?= 30
 CHAOS_CONSUMER_ROUNDS ?= 20
+SOAK_MINUTES ?= 30
+SOAK_OUT ?= .railgun/soak
 # The rounds of `make test` are always the same: a lost disk, a kill -9, a frozen worker; with consumers a frozen worker,
 # a kill -9, a restart of the broker. `make chaos` draws its own.
 CHAOS_SEED ?= 1
@@ -25,7 +27,7 @@ DIFFER_SEQUENCES ?= 2000
 DIFFER_SEED ?= 1
 ARGS ?=
 
-.PHONY: help run test lint format types doors unit rules fuzz differ chaos bench lock clean
+.PHONY: help run test lint format types doors unit rules fuzz differ chaos soak bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z.]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +65,9 @@ chaos: $(READY) ## Kill, stop and restart parts under load: 30 rounds, and 20 wi
 
 differ: $(READY) ## Compare railgun with nats-server by random operations; every difference must be an agreed one (DIFFER_SEED=2 for others)
 	$(PY) -m tests.differ --sequences $(DIFFER_SEQUENCES) --seed $(DIFFER_SEED) $(ARGS)
+
+soak: $(READY) ## Run two workers under a steady load for SOAK_MINUTES=30 with a takeover every minute; what grows fails (plot in SOAK_OUT)
+	SOAK_MINUTES="$(SOAK_MINUTES)" SOAK_OUT="$(SOAK_OUT)" $(PY) -m tests.soak $(ARGS)
 
 bench: $(READY) ## Measure railgun beside nats-server and raw Kafka; results in docs/benchmarks
 	$(PY) -m tests.benchmarks $(ARGS)

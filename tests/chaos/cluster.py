@@ -32,9 +32,14 @@ class TormentedCluster:
     pause = 0.0  # seconds between two batches of a publisher
     silence = (SESSION + 1.0, SESSION + 6.0)  # how many seconds a frozen worker says nothing
 
-    def __init__(self, folder: Path, streams: Mapping[str, Mapping[str, Any]]) -> None:
-        """``streams``: the configuration of each, by name."""
-        self.broker = EmbeddedBroker(folder / "broker")
+    def __init__(
+        self,
+        folder: Path,
+        streams: Mapping[str, Mapping[str, Any]],
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """``streams``: the configuration of each, by name; ``properties``: settings of the broker."""
+        self.broker = EmbeddedBroker(folder / "broker", properties=properties)
         self.folder = folder
         self.streams = streams
         self.workers: list[WorkerProcess] = []
@@ -50,7 +55,8 @@ class TormentedCluster:
         self.workers[0].await_ready(90.0)
         with self.connect() as rg:
             for name, fields in self.streams.items():
-                rg.create_stream(name, subjects=[f"{name}.*"], duplicate_window=WINDOW, **fields)
+                usual = {"subjects": [f"{name}.*"], "duplicate_window": WINDOW}
+                rg.create_stream(name, **{**usual, **fields})
 
     def stop(self) -> None:
         for worker in self.workers:
