@@ -28,10 +28,9 @@ Place = tuple[str, int]  # topic and partition
 _POLL_SECONDS: Final = 0.05  # how long a new assignment waits at most
 _IDLE_SECONDS: Final = 0.2
 _BATCH: Final = 5_000
-_FULL_BYTES: Final = (
-    2 * 1024 * 1024
-)  # of one partition that nobody takes; an inbox is full before that happens
-_ROOM_BYTES: Final = 512 * 1024
+# Of one partition that nobody takes, because its inbox is full. A pause drops what librdkafka has fetched ahead.
+_FULL_BYTES: Final = 8 * 1024 * 1024
+_ROOM_BYTES: Final = 2 * 1024 * 1024
 _LOOK_SECONDS: Final = 0.05  # a partition that is wanted again is found within this time
 _MEET_SECONDS: Final = 1.0
 
