@@ -74,7 +74,7 @@ def test_a_cursor_passes_over_what_was_decided_early_also_after_it_was_stored() 
         True,
         False,
     ]
-    assert again.stored() == {"commands": 10, "forwards": 0, "ahead": []}
+    assert (again.commands, again.stored()["ahead"]) == (10, [])
     again.aborted()
     assert again.stored() == cursor.stored()
 
