@@ -29,11 +29,13 @@ from railgun.node.long_calls import LongCalls, Turn
 from railgun.node.ownership import REGISTRAR, OwnedStreams
 from railgun.node.publishing import Publishing
 from railgun.node.registrar import Registrar
+from railgun.node.straggler_copies import StragglerCopies
 from railgun.node.timers import Timers
 from railgun.node.work import Work
 from railgun.semantics.bodies import pack_bodies
 from railgun.semantics.memory import WorkerMemory
 from railgun.semantics.publish import Stored
+from railgun.semantics.stragglers import log_start
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
@@ -76,6 +78,7 @@ class ShardCore:
         self._publishing = Publishing(self._streams, limits)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
         self._timers = Timers(self._streams)
+        self._straggler_copies = StragglerCopies(read_log)
         self._long_calls = LongCalls(self._streams)
         self._intake = Intake(
             partition,
@@ -252,13 +255,14 @@ class ShardCore:
             log = work.logs.get(name) or Stored()
             if log.sequences or state.tombstones:
                 drain.appends[state.topic] = _log_append(state, log)
+            self._straggler_copies.make(state)
             bases = state.seal()
             append = drain.appends.get(state.topic)
             if append is not None:
                 append.blocks = [(base, bisect_left(append.sequences, base)) for base in bases]
                 if not state.bodies.keeps:
                     drain.bodies |= _bodies(append)
-            drain.trims.append(Trim(state.topic, state.index.offset(state.first_seq, state.log_end)))
+            drain.trims.append(Trim(state.topic, log_start(state)))
             self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:
             times = {"clock": self._clock.newest, "time": self._clock.time}

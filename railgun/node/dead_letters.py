@@ -24,6 +24,7 @@ from railgun.node.work import Work
 from railgun.semantics import limits
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.publish import Stored
+from railgun.semantics.reading import place_of
 from railgun.semantics.stream import StreamState
 
 STORE = "store"  # command_kind of a forward that stores copies whatever their subjects are
@@ -132,17 +133,7 @@ class DeadLetters:
             found[sequence] = _at_hand(stream, sequence, stored)
         missing = [sequence for sequence, message in found.items() if message is None]
         if missing and self._read_log is not None:
-            places = [
-                Located(
-                    "direct",
-                    stream.topic,
-                    stream.index.offset(sequence, stream.log_end),
-                    sequence,
-                    stream.incarnation,
-                    False,
-                )
-                for sequence in missing
-            ]
+            places = [place_of(stream, sequence, "direct") for sequence in missing]
             found |= dict(zip(missing, self._read_log(places), strict=True))
         return [found[sequence] for sequence in sequences]
 

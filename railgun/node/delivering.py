@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railgun.model.consumer_wire import Lease
 from railgun.node.attendance import Attendance, ConsumerKey, key_of, living
 from railgun.node.consuming import Consuming
-from railgun.node.leases import lease
+from railgun.node.leases import leases
 from railgun.node.ownership import OwnedStreams
 from railgun.node.pushing import Pushing
 from railgun.node.work import Work
@@ -149,10 +148,10 @@ class Delivering:
     ) -> None:
         if not taken.count and status is None:
             return
-        made: Lease = lease(stream, consumer, taken, taken.runs, work.logs.get(stream.name))
+        *before, made = leases(stream, consumer, taken, taken.runs, work.logs.get(stream.name))
         made = made._replace(pull=pull.id, done=done)
         if status is not None:
             made = made._replace(
                 status=status.code, description=status.description, status_headers=status.headers
             )
-        work.replies(pull.client).leases.append(made)
+        work.replies(pull.client).leases.extend([*(one._replace(pull=pull.id) for one in before), made])

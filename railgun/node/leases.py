@@ -2,7 +2,8 @@
 
 A small lease whose messages are all at hand carries them, which saves its reader a look into the log. A lease over messages
 of this very drain carries them up to :data:`MOST_BYTES`, because where they will be in the log is not known yet; and so does
-one with many gaps, whose reader would have to read what lies between.
+one with many gaps, whose reader would have to read what lies between. Stragglers, which were copied so that the log can be
+trimmed past them, are always carried.
 """
 
 from __future__ import annotations
@@ -35,10 +36,45 @@ class Columns(NamedTuple):
     times: list[int]
 
 
-def lease(
+def leases(
     stream: StreamState, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], stored: Stored | None
+) -> list[Lease]:
+    """Runs of what was taken, as at least one lease. ``stored``: what this drain stored in the stream.
+
+    A message that was copied into the table has a lease to itself, which carries it: the log may not have it any more.
+    """
+    if not any(run.sequence < stream.copied_below for run in runs):
+        return [_lease(stream, consumer, taken, runs, stored)]
+    made: list[Lease] = []
+    others: list[Run] = []
+    for run in runs:
+        end = run.sequence + run.length
+        for sequence in range(run.sequence, min(end, stream.copied_below)):
+            if others:
+                made.append(_lease(stream, consumer, taken, others, stored))
+                others = []
+            made.append(
+                _lease(stream, consumer, taken, [_part(run, sequence, sequence + 1)], stored, carries=True)
+            )
+        if end > stream.copied_below:
+            others.append(_part(run, max(run.sequence, stream.copied_below), end))
+    return [*made, _lease(stream, consumer, taken, others, stored)] if others else made
+
+
+def _part(run: Run, start: int, end: int) -> Run:
+    number = run.consumer_sequence + start - run.sequence
+    return run._replace(sequence=start, length=end - start, consumer_sequence=number)
+
+
+def _lease(
+    stream: StreamState,
+    consumer: ConsumerState,
+    taken: Taken,
+    runs: Sequence[Run],
+    stored: Stored | None,
+    *,
+    carries: bool = False,
 ) -> Lease:
-    """Runs of what was taken, as a lease. ``stored``: what this drain stored in the stream."""
     made = Lease(
         stream.name,
         stream.incarnation,
@@ -52,7 +88,7 @@ def lease(
         pending=consumer.num_pending,
         headers_only=consumer.config.headers_only,
     )
-    columns = _at_hand(stream, taken, runs, stored)
+    columns = _at_hand(stream, taken, runs, stored, any_size=carries)
     if columns is None:
         return made._replace(offsets=[stream.index.offset(run.sequence, stream.log_end) for run in runs])
     return made._replace(
@@ -77,7 +113,9 @@ def told(stream: StreamState, consumer: ConsumerState, status: Status) -> Lease:
     )
 
 
-def _at_hand(stream: StreamState, taken: Taken, runs: Sequence[Run], stored: Stored | None) -> Columns | None:
+def _at_hand(
+    stream: StreamState, taken: Taken, runs: Sequence[Run], stored: Stored | None, *, any_size: bool
+) -> Columns | None:
     """The messages, where the lease may carry them and all of them are here."""
     if not runs:
         return None
@@ -85,9 +123,8 @@ def _at_hand(stream: StreamState, taken: Taken, runs: Sequence[Run], stored: Sto
     newest = max(run.sequence + run.length for run in runs) - 1
     fresh = stored is not None and bool(stored.sequences) and newest >= stored.sequences[0]
     sparse = count < len(runs) * _SPARSE
-    if taken.size > (MOST_BYTES if fresh or sparse else FEW_BYTES) or not (
-        fresh or sparse or count <= FEW_MESSAGES
-    ):
+    few = taken.size <= (MOST_BYTES if fresh or sparse else FEW_BYTES)
+    if not any_size and not (few and (fresh or sparse or count <= FEW_MESSAGES)):
         return None
     found = Columns([], [], [], [])
     kept = _Kept(stream, taken.blocks)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from railgun.model.consumer_wire import Lease
 from railgun.node.attendance import ConsumerKey, key_of
 from railgun.node.audience import Listener
-from railgun.node.leases import lease, told
+from railgun.node.leases import leases, told
 from railgun.node.listening import Listening
 from railgun.node.work import Work
 from railgun.semantics.consumers import push
@@ -55,6 +55,9 @@ class Pushing:
             if pace.asked and pace.asked != before.asked:
                 reply = _flow_control(stream, consumer, pace)
                 self._tell(stream, consumer, listeners, FLOW_CONTROL, reply, work)
+            if taken.stopped == "scan":
+                more = True
+                break
         self._listening.keep(key, pace, again)
         return given, more
 
@@ -69,14 +72,14 @@ class Pushing:
     ) -> None:
         plain = [one for one in listeners if not one.group]  # PSH-02
         if plain:
-            whole = _lease(stream, consumer, taken, taken.runs, "", work)
+            whole = _leases(stream, consumer, taken, taken.runs, "", work)
             for one in plain:
-                work.replies(one.client).leases.append(whole)
+                work.replies(one.client).leases.extend(whole)
         for group in sorted({one.group for one in listeners if one.group}):
             members = [one for one in listeners if one.group == group]
             for number, own in push.shares(taken.runs, taken.count, len(members), turn):
-                part = _lease(stream, consumer, taken, own, group, work)
-                work.replies(members[number].client).leases.append(part)
+                part = _leases(stream, consumer, taken, own, group, work)
+                work.replies(members[number].client).leases.extend(part)
 
     # -- statuses
 
@@ -155,11 +158,12 @@ def _paced(pace: Pace, stream: StreamState, consumer: ConsumerState, taken: Take
     return after
 
 
-def _lease(
+def _leases(
     stream: StreamState, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], group: str, work: Work
-) -> Lease:
-    made = lease(stream, consumer, taken, runs, work.logs.get(stream.name))
-    return made._replace(subject=consumer.config.deliver_subject or "", group=group)
+) -> list[Lease]:
+    made = leases(stream, consumer, taken, runs, work.logs.get(stream.name))
+    subject = consumer.config.deliver_subject or ""
+    return [one._replace(subject=subject, group=group) for one in made]
 
 
 def _request_id(consumer: ConsumerState, pace: Pace) -> str:

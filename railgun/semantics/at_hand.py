@@ -1,7 +1,7 @@
 """Headers and payloads that the owner of a stream has at hand: an answer that needs one of them need not send to the log.
 
-Among the newest messages of the shard, in the table where the stream keeps bodies (``allow_direct``), or beside their
-block on the owner's disk. Only kept bodies are state: they leave the table over several drains once nobody needs them.
+Among the newest messages of the shard, in the table where the stream keeps bodies (``allow_direct``) or stragglers were copied
+there, or beside their block on the owner's disk. Only kept bodies are state: they leave the table over several drains once nobody needs them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class BodiesAtHand:
         self._incarnation = incarnation
         self._memory = memory
         self.keeps = False  # new bodies are kept in the table
+        self.copied_below = 0  # bodies of messages below are there too, and need not be in the log
         self.recent: RecentMessages | None = None  # of the shard; a stream can do without
         # Of the block that was looked at last: neighbours follow.
         self._beside: tuple[int, PackedBodies | None] = (0, None)
@@ -50,7 +51,7 @@ class BodiesAtHand:
         found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
         if found is not None:
             return found
-        kept = self._overlay.get(self._key(sequence)) if self.keeps or sequence in self._stray else None
+        kept = self._overlay.before_or_after(self._key(sequence)) if self._may_have(sequence) else None
         if kept is None:
             return None
         body = decoded(self._key(sequence), wire.decode, "message_body", kept)
@@ -76,14 +77,21 @@ class BodiesAtHand:
 
     def drop(self, sequence: int) -> None:
         """The message is gone."""
-        if self.keeps or sequence in self._stray:
+        if self._may_have(sequence):
             self._overlay.delete(self._key(sequence))
 
-    def find_strays(self, end: int) -> None:
-        """Kept bodies below this sequence are of no use."""
+    def _may_have(self, sequence: int) -> bool:
+        """Whether the table may hold the body."""
+        return self.keeps or sequence < self.copied_below or sequence in self._stray
+
+    def find_strays(self, first: int, end: int) -> None:
+        """Bodies below the first message are of no use; nor, where none are kept, those up to ``end`` that are no copies."""
         prefix = keys.all_of(keys.BODY, self._incarnation)
         lowest = next((keys.sequence_in(key) for key, _ in self._overlay.scan(prefix)), end)
-        self._stray = range(lowest, end)
+        if self.keeps or lowest < first < self.copied_below:
+            self._stray = range(lowest, first)
+        else:
+            self._stray = range(max(lowest, self.copied_below), end)
         if self._stray:
             self._memory.untidy.add(self._incarnation)
 

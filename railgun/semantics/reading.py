@@ -107,12 +107,17 @@ def located(stream: StreamState, entry: Entry, form: str, *, no_headers: bool = 
     sequence = entry.sequence
     body = None if entry.size > LARGE_MESSAGE else stream.body(sequence)
     if body is None:
-        offset = stream.index.offset(sequence, stream.log_end)
-        return Frame([], b"", Located(form, stream.topic, offset, sequence, stream.incarnation, no_headers))
+        return Frame([], b"", place_of(stream, sequence, form, no_headers=no_headers))
     headers, payload = body
     message = StoredMessage(entry.subject, sequence, payload, headers, entry.time)
     make = get_frame if form == "get" else direct_frame
     return make(message, no_headers=no_headers)
+
+
+def place_of(stream: StreamState, sequence: int, form: str, *, no_headers: bool = False) -> Located:
+    """Where a message is in the log, at or behind the offset."""
+    offset = stream.index.offset(sequence, stream.log_end)
+    return Located(form, stream.topic, offset, sequence, stream.incarnation, no_headers)
 
 
 def _bad_direct(request: GetRequest) -> bool:

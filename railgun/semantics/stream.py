@@ -46,6 +46,7 @@ _RECORDED = (
     "log_end",
     "compacted",
     "crowded",
+    "copied_below",
 )
 # Subjects remembered as captured: a stream of ever new ones must not grow without bound.
 ACCEPTED_SUBJECTS = 100_000
@@ -238,6 +239,22 @@ class StreamState(StoredMessages):
         key = subject.encode("utf-8")
         return key + b"\0" + str(sequence).encode("ascii") if self.config.max_msgs_per_subject > 1 else key
 
+    # -- stragglers
+
+    @property
+    def copied_below(self) -> int:
+        """The bodies of all messages below this sequence are in the table (:mod:`railgun.semantics.stragglers`); 0: of none."""
+        return self.bodies.copied_below
+
+    @copied_below.setter
+    def copied_below(self, sequence: int) -> None:
+        self.bodies.copied_below = sequence
+
+    def copy(self, sequence: int, headers: Headers, payload: bytes) -> None:
+        """The table has the message from now on; it is the first that was not copied before."""
+        self.bodies.keep(sequence, headers, payload)
+        self.copied_below = sequence + 1
+
     # -- removing
 
     def remove(self, sequence: int, *, why: str = "limit") -> bool:
@@ -271,6 +288,14 @@ class StreamState(StoredMessages):
             for entry in list(takewhile(lambda entry: entry.sequence < end, self.iterate(start))):
                 self.remove(entry.sequence)
             return
+        if start < self.copied_below:
+            for entry in list(
+                takewhile(lambda entry: entry.sequence < min(end, self.copied_below), self.iterate(start))
+            ):
+                self.remove(entry.sequence)
+            start = self.copied_below
+        if start >= end:
+            return
         counts = self._take_run(start, end)
         if self.consumers:
             self.consumers.removed_run(start, end, counts)
@@ -303,8 +328,8 @@ class StreamState(StoredMessages):
         return gone
 
     def _find_stray_bodies(self) -> None:
-        """Bodies below the first message are of no use; and all of them, where the stream keeps none any more."""
-        self.bodies.find_strays(self.first_seq if self.bodies.keeps else self.last_seq + 1)
+        """Bodies below the first message are of no use; and all but copies, where the stream keeps none any more."""
+        self.bodies.find_strays(self.first_seq, self.last_seq + 1)
 
     # -- the end of a drain
 
@@ -314,6 +339,9 @@ class StreamState(StoredMessages):
         self.consumers.seal()
         self.index.seal(self.first_seq)
         self.tombstones, self._stored = [], 0
+        if self.copied_below:
+            following = self._first_from(max(self.copied_below, self.first_seq))
+            self.copied_below = following if following > self.first_seq and self.messages else 0
         record = {
             "name": self.name,
             "incarnation": self.incarnation,

@@ -138,6 +138,11 @@ class Overlay:
             return value
         return self._table.get(key)
 
+    def before_or_after(self, key: bytes) -> bytes | None:
+        """As :meth:`get`, but of a key that this drain removed, what it was."""
+        changed: bytes | None = self._changes.get(key)
+        return self._table.get(key) if changed is None else changed
+
     def companion(self, key: bytes) -> bytes | None:
         """As :meth:`Table.companion`: of what was committed."""
         return self._table.companion(key)

@@ -18,7 +18,7 @@ from railgun.node import leases
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, LogAppend
-from railgun.semantics import expiry, id_digest, index, memory, stream
+from railgun.semantics import expiry, id_digest, index, memory, stragglers, stream
 from railgun.semantics.consumers import ahead, collection, deadlines, given_up, pending
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.stream import StreamState
@@ -42,6 +42,9 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (collection, "REMEMBERED_SUBJECTS", 2),
     (stream, "ACCEPTED_SUBJECTS", 2),
     (leases, "FEW_MESSAGES", 1),
+    (stragglers, "SPAN", 3),
+    (stragglers, "OF_THE_LIVE", 1),
+    (stragglers, "AT_ONCE", 2),
 ]
 _RECENT_BYTES = 300  # of messages that a tight shard keeps in memory
 
@@ -119,7 +122,7 @@ class World(Shards):
                 for one in replies.answers
             ]
             ordered = sorted(replies.leases, key=_place)
-            said += [(client, "lease", self._leased(lease)) for lease in ordered]
+            said += [(client, "lease", one) for one in _joined([self._leased(lease) for lease in ordered])]
         said += [("rejected", one.reason, one.source.value) for one in drain.rejected]
         said += sorted(("advisory", subject, _content(body)) for subject, body in drain.advisories)
         self.said.append((core.partition, said))
@@ -257,6 +260,23 @@ def _forget_order(state: StreamState) -> None:
 def _place(lease: Any) -> tuple[str, str, int]:
     """Which consumer is served first, and which of the pulls without messages is told first, is nobody's business."""
     return lease.stream, lease.consumer, 0 if lease.sequences else lease.pull
+
+
+def _begun(lease: Any) -> Any:
+    """The lease without what becomes of its pull."""
+    return lease._replace(status=0, description="", status_headers=[])
+
+
+def _joined(leases: list[Any]) -> list[Any]:
+    """Whether messages come in one lease or in several makes no difference."""
+    joined: list[Any] = []
+    for lease, messages in leases:
+        before, others = joined[-1] if joined else (None, [])
+        if others and not before.done and before._replace(done=True) == _begun(lease)._replace(done=True):
+            joined[-1] = lease, others + messages
+        else:
+            joined.append((lease, messages))
+    return joined
 
 
 def _content(advisory: bytes) -> str:

@@ -10,6 +10,9 @@ from typing import Literal, NamedTuple
 
 from railgun.semantics.blocks import Block
 
+COPIES = 64  # messages of one take that its leases must carry, because no log has them any more
+COPIED_BYTES = 4 * 1024 * 1024
+
 Stopped = Literal["batch", "empty", "bytes", "wall", "scan"]
 
 
@@ -46,6 +49,7 @@ class Basket:
         self.blocks: list[Block] = []
         self._count = 0
         self._size = 0
+        self._copies, self._copied_bytes = COPIES, COPIED_BYTES
 
     @property
     def taken(self) -> Taken:
@@ -65,6 +69,17 @@ class Basket:
         self.room -= count
         if not self.room:
             self.stopped = "batch"
+        return count
+
+    def fit_copied(self, sizes: Sequence[int], stored: Sequence[int]) -> int:
+        """As :meth:`fit`, where leases must carry the first messages, of these sizes: that is bounded, and stops as a scan does."""
+        ends = list(accumulate(stored[: self._copies]))
+        carried = bisect_right(ends, self._copied_bytes)
+        self._copies -= carried
+        self._copied_bytes -= ends[carried - 1] if carried else 0
+        count = self.fit(sizes if carried == len(stored) else sizes[:carried])
+        if carried < len(stored) and self.stopped is None:
+            self.stopped = "scan"
         return count
 
     def add(self, runs: list[Run]) -> None:

@@ -57,7 +57,7 @@ def _take_again(consumer: ConsumerState, basket: Basket, now: int) -> None:
         run = consumer.redelivery.next(basket.room)
         if run is None:
             return
-        count = basket.fit(_sizes(consumer, run.sequence, run.end))
+        count = _fit(consumer, basket, run.sequence, run.end)
         if count:
             consumer.deliver_again(run.part(run.sequence, run.sequence + count), basket, now)
 
@@ -72,7 +72,7 @@ def _take_owed(consumer: ConsumerState, basket: Basket, now: int) -> None:
             basket.stopped = "wall"
             return
         start, count = owed
-        count = basket.fit(_sizes(consumer, start, start + count))
+        count = _fit(consumer, basket, start, start + count)
         if count:
             consumer.pending.remove(start, start + count)
             consumer.deliver([(start, count)], basket, now)
@@ -112,11 +112,13 @@ def _deliver_runs(
 ) -> None:
     """Deliver what of the runs of a block may be delivered, and move up to the rest."""
     allowed = cut(runs, min(basket.room, consumer.slots))
-    sizes = sizes_of(block, allowed)
+    sizes = stored = sizes_of(block, allowed)
     if consumer.config.headers_only:
         subjects = (block.subject(at) for index, count in allowed for at in range(index, index + count))
         sizes = _bare_sizes(consumer, sizes, subjects)
-    delivered = cut(allowed, basket.fit(sizes))
+    below = consumer.stream.copied_below - block.base
+    copied = sum(min(max(below - index, 0), count) for index, count in allowed) if below > 0 else 0
+    delivered = cut(allowed, basket.fit_copied(sizes, stored[:copied]) if copied else basket.fit(sizes))
     if delivered:
         basket.blocks.append(block)
         consumer.deliver([(block.base + index, count) for index, count in delivered], basket, now)
@@ -142,6 +144,17 @@ def _deliver_in_turn(
                 index += 1
             else:
                 basket.stopped = "wall"  # no more may be parked
+
+
+def _fit(consumer: ConsumerState, basket: Basket, start: int, end: int) -> int:
+    """How many of the messages of [start, end), which all exist, the basket takes."""
+    sizes = _sizes(consumer, start, end)
+    copied = min(end, consumer.stream.copied_below)
+    return (
+        basket.fit(sizes)
+        if copied <= start
+        else basket.fit_copied(sizes, consumer.stream.sizes(start, copied))
+    )
 
 
 def _sizes(consumer: ConsumerState, start: int, end: int) -> Sequence[int]:
