@@ -475,6 +475,7 @@ class Both:
 
     def do_take(self, who: int, batch: int, max_bytes: int) -> None:
         real, consumer = self.chosen(who)
+        real.expire(self.now)  # what leaves then no longer counts in the reply address
         overhead = real.delivery_overhead()
         if batch % 2:
             consumer.look(self.now)
