@@ -108,7 +108,7 @@ class LongCalls:
     def start(self, call: Call, turn: Turn) -> None:
         """A call that has just come: answered at once, or under way from now on."""
         self._number += 1
-        if len(self._calls) >= AT_ONCE:
+        if call.changes and len(self._calls) >= AT_ONCE:  # no half of it, if there may be no other half
             turn.work.answer(call.client, call.request, call.refused)
         else:
             self._run(self._number, call, turn, max(self._left, LEAST))
@@ -133,6 +133,9 @@ class LongCalls:
                 self._left -= cost
         except StopIteration as done:
             turn.work.answer(call.client, call.request, done.value)
+            return True
+        if number not in self._calls and len(self._calls) >= AT_ONCE:
+            turn.work.answer(call.client, call.request, call.refused)
             return True
         self._running[number] = running
         self._journal.drop(self._calls, number)

@@ -164,9 +164,13 @@ def test_more_long_calls_than_a_shard_takes_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(long_calls, "AT_ONCE", 3)
     shards = filled()
     asked = [shards.request("STREAM.INFO.S", {"deleted_details": True}) for _ in range(5)]
+    small, purge = (
+        shards.request("STREAM.MSG.GET.S", {"seq": 9}),
+        shards.request("STREAM.PURGE.S", {"filter": "s.1"}),
+    )
     shards.settle()
-    codes = [shards.answer(one).get("error", {}).get("err_code") for one in asked]
-    assert codes == [None, None, None, 10167, 10167]
+    codes = [shards.answer(one).get("error", {}).get("err_code") for one in (*asked, small, purge)]
+    assert codes == [None, None, None, 10167, 10167, None, 10167]
 
 
 def test_a_new_owner_answers_nothing_that_it_was_not_asked() -> None:
