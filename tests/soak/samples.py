@@ -7,14 +7,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import IsolationLevel
-from confluent_kafka.admin import AdminClient
-
-from railgun.kafka.ends import FIRST, LAST, offsets
 from railgun.kafka.records import PartitionReader
 from railgun.kafka.settings import KafkaSettings
 from railgun.state.restore import restore
 from railgun.state.table import Changes, MemoryTable, Reached
+from tests.chaos.audit import read_log
 from tests.soak.cluster import STREAMS, SoakCluster
 from tests.support.worker_process import PARTITIONS
 
@@ -56,15 +53,11 @@ def take(cluster: SoakCluster, seconds: float) -> Sample:
 
 
 def _logs(cluster: SoakCluster) -> Sample:
-    """How many records each log holds, as Kafka counts them, and its size on disk."""
-    admin = AdminClient({"bootstrap.servers": cluster.broker.bootstrap})
-    topics = {cluster.names.log(stream): stream for stream in STREAMS}
-    places = [(topic, 0) for topic in topics]
-    first = offsets(admin, dict.fromkeys(places, FIRST), IsolationLevel.READ_UNCOMMITTED, 10.0).check()
-    last = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_UNCOMMITTED, 10.0).check()
+    """How many messages each log still holds for a reader of the topic, live or not, and its size on disk."""
     sample: Sample = {}
-    for topic, stream in topics.items():
-        sample[f"log of {stream}, records"] = last[topic, 0] - first[topic, 0]
+    for stream in STREAMS:
+        topic = cluster.names.log(stream)
+        sample[f"log of {stream}, records"] = len(read_log(cluster.broker.bootstrap, topic).sequences)
         sample[f"log of {stream}, MB"] = _on_disk(cluster, topic, 1) / _MB
     return sample
 
