@@ -81,7 +81,7 @@ def _own_folders() -> Iterator[Path]:
     top = next((at for at, folder in enumerate(line) if (folder / _CHECKOUT).exists()), None)
     if top is not None:
         yield from line[1 : top + 1]
-    home = Path("~").expanduser()
+    home = Path("~").expanduser().resolve()  # as the current folder is given
     if top is None and home in line[1:]:
         yield from line[1 : line.index(home)]
 

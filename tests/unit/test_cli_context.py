@@ -74,6 +74,13 @@ def test_outside_of_home_and_checkouts_only_the_folder_itself_counts(
     assert found(monkeypatch, tmp_path / "shared" / "mine") == FALLBACK_SERVER
 
 
+def test_a_home_that_is_a_link_is_a_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    serving(home / "work", "127.0.0.1:4001")
+    assert found(monkeypatch, home / "work" / "inside") == "127.0.0.1:4001"
+
+
 @pytest.mark.parametrize("note", ["not json", "[]", "{}", '{"pid": "x", "bootstrap": "a:1"}', "\ufeff"])
 def test_a_note_that_cannot_be_read_counts_as_none(
     home: Path, monkeypatch: pytest.MonkeyPatch, note: str
