@@ -49,6 +49,7 @@ class WorkerProcess:
         self.state = folder / "state"
         self.config = folder / "railgun.toml"
         self.log = folder / "worker.log"
+        self.environment: dict[str, str] = {}  # beside this process's own, at its next start
         folder.mkdir(parents=True, exist_ok=True)
         sections = {
             "cluster": {"prefix": self.prefix, "partitions": PARTITIONS, **(cluster or {})},
@@ -77,7 +78,7 @@ class WorkerProcess:
             log_file=self.log,
             patience=STOP_SECONDS,
             folder=self.folder,
-            environment=environment(),
+            environment=environment() | self.environment,
         )
         return self
 
