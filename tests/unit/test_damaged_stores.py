@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rocksdict import WriteBatch
 
 from railgun.node import standing as standing_module
 from railgun.state.rocks import RocksTable
@@ -124,6 +125,28 @@ def test_a_store_that_is_damaged_while_nobody_looks_is_restored_at_the_takeover(
     assert not driven.crashed
     assert caplog.text.count("is rebuilt from the changelog") == 1
     assert driven.stored_ids("S") == [*ids, "new"]
+
+
+def test_damage_that_shows_when_a_committed_drain_is_written_doubles_nothing(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RocksDB takes no write after its compaction has found damage, and says so to the writer."""
+    ids = filled(driven)
+    honest, left = RocksTable._write, [1]
+
+    def damaged(table: RocksTable, batch: WriteBatch) -> None:
+        if left:
+            left.pop()
+            raise Exception("Corruption: block checksum mismatch: stored = 1, computed = 2 in /d/000013.sst")
+        honest(table, batch)
+
+    monkeypatch.setattr(RocksTable, "_write", damaged)
+    driven.await_answers(driven.publish("S", ["new"]))
+    driven.await_answers(driven.publish("S", [*ids, "new", "newer"]))
+    assert not left
+    assert not driven.crashed
+    assert caplog.text.count("is rebuilt from the changelog") == 1
+    assert driven.stored_ids("S") == [*ids, "new", "newer"]
 
 
 def test_a_disk_that_damages_a_new_store_at_once_ends_the_worker_in_words(
