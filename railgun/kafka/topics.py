@@ -115,9 +115,10 @@ def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
 
     Raises KafkaException.
     """
-    described = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)
-    found: dict[str, str] = {}
-    for topic, future in described.items():
+    wanted, found = sorted(topics), dict[str, str]()
+    if not wanted:
+        return found
+    for topic, future in admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT).items():
         try:
             found[topic] = str(answer_of(future, TIMEOUT + 5).topic_id)
         except KafkaException as error:
