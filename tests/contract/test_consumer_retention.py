@@ -465,6 +465,19 @@ def test_deleting_a_filtered_consumer_leaves_the_messages_of_others(rg: Railgun)
     assert held(stream) == [2, 4]
 
 
+@pytest.mark.rule("RET-15", "STA-04")
+def test_deleting_a_consumer_removes_what_lies_before_the_start_of_the_others(rg: Railgun) -> None:
+    stream = filled(rg, retention="interest")
+    b = RawConsumer(rg, stream.name, "B", filter_subject=f"{stream.name}.b")
+    late = RawConsumer(rg, stream.name, "LATE", deliver_policy="by_start_sequence", opt_start_seq=5)
+    publish(rg, stream, *"ababab")
+    assert held(stream) == [1, 2, 3, 4, 5, 6]
+    b.delete()
+    assert held(stream) == [5, 6]
+    late.ack(*late.take(2))
+    assert held(stream) == []
+
+
 @pytest.mark.rule("RET-16")
 def test_a_durable_that_is_away_still_holds_messages(cluster: Cluster, rg: Railgun) -> None:
     stream = filled(rg, retention="interest")

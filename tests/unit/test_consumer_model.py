@@ -562,8 +562,10 @@ class Both:
         self.state.consumers.delete(real)
         assert not any(event[0] != "nak" for event in consumer.events)
         if self.model.retention == "interest":
+            needed = [one for one in self.model.messages if self.model.needed(consumer, one)]
+            start = min([consumer.floor()[1], *needed])
             for sequence in sorted(self.model.messages):
-                if not self.model.consumers or self.model.needed(consumer, sequence):
+                if not self.model.consumers or sequence >= start:
                     self.drop_unneeded(sequence)
 
     def drop_unneeded(self, sequence: int) -> None:

@@ -152,9 +152,10 @@ class Consumers:
         self._interest.clear()
         self.events.append(Event("deleted", consumer.name))
         if self._stream.config.retention == "interest":
-            start, end = consumer.first_needed, self._stream.last_seq + 1
+            # On all subjects: what lies before the start of whoever matches it would stay for ever.
+            start, end = min(consumer.first_needed, consumer.floor.stream), self._stream.last_seq + 1
             if self:
-                retention.drop_all_unneeded(self._stream, start, end, consumer.terms.filter)
+                retention.drop_all_unneeded(self._stream, start, end, Filter())
             else:
                 retention.drop_everything(self._stream)
 
