@@ -92,7 +92,9 @@ class RawDeliveries:
         if said.kind == "next":  # ACK-09, ACK-10
             self._pull(found, request, said.pull, time, now, work)
             return None
-        return [CONFIRMED] if confirmed else None  # ACK-13, ACK-17
+        if confirmed or kind in ("nak", "progress"):  # ACK-16: these do nothing, and are confirmed
+            return [CONFIRMED]
+        return None  # ACK-13, ACK-17
 
     def _flow_control(self, name: ApiName, work: Work) -> list[Frame]:
         found = self._consuming.find(name.stream, name.consumer)

@@ -439,6 +439,20 @@ def test_an_ack_above_what_was_delivered(rg: Railgun, make: Make, policy: str) -
     assert sequences(take(rg, stream.name, batch=20)) == list(range(3, 11))
 
 
+@pytest.mark.rule("ACK-13", "ACK-16")
+def test_a_nak_or_progress_above_what_was_delivered_does_nothing_and_is_confirmed(
+    rg: Railgun, make: Make
+) -> None:
+    stream = make()
+    put(rg, stream, 3)
+    add(rg, stream.name)
+    (first,) = take(rg, stream.name, batch=1)
+    before = about(rg, stream.name)
+    for body in (b"-NAK", b"-NAK 1h", b"+WPI"):
+        assert not unconfirmed(rg, address(first, sequence=3, consumer_sequence=3), body)
+    assert about(rg, stream.name) == before
+
+
 @pytest.mark.rule("ACK-18")
 def test_an_ack_is_of_one_consumer(rg: Railgun, stream: Stream, clock: Clock) -> None:
     add(rg, stream.name, "D")

@@ -96,7 +96,9 @@ class _Author:
         found: dict[str, Any] = {}
         for _ in range(count):
             space = odd if self._dice.random() < self._oddity else usual
-            field = self._dice.choice(list(space))
+            field = self._dice.choice(
+                [name for name in space if name.islower()]
+            )  # in capitals: by the tables
             value = self._dice.choice(space[field])
             if space is odd and self._dice.random() < 0.2:
                 value = self._dice.choice(WRONG_TYPES)
@@ -352,7 +354,6 @@ _ACKS: Final[Mapping[str, int]] = {
 }
 _ODD_PULLS: Final[tuple[dict[str, Any], ...]] = (
     {"batch": 0},
-    {"batch": -1},
     {"idle_heartbeat": 10 * MILLI},
     {"idle_heartbeat": 30 * MILLI, "expires": 40 * MILLI, "no_wait": False},
     {"expires": -1},

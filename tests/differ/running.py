@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from tests.differ.comparing import Difference, differences
 from tests.differ.drivers import Driver
-from tests.differ.masks import MASKS, Done, Mask, Moment
+from tests.differ.masks import MASKS
+from tests.differ.moments import Done, Mask, Moment
 from tests.differ.normal import normal
 from tests.differ.operations import READS, Call, Operation, Wait, dumps, loads
 
@@ -85,7 +86,7 @@ class Arena:
                 continue
             outcome.operations += 1
             answer = self._ask(operation, done)
-            outcome.explained.update(mask.conflict for mask in answer.masks)
+            outcome.explained.update(mask.reason for mask in answer.masks)
             if answer.unexplained:
                 outcome.finding = Finding(
                     list(sequence), position, answer.nats, answer.railgun, answer.unexplained

@@ -13,8 +13,9 @@ from tests.differ.comparing import Difference
 from tests.differ.drivers import MemoryDriver
 from tests.differ.frames import Frame
 from tests.differ.generator import sequence
-from tests.differ.masks import MASKS, Mask, Moment
+from tests.differ.masks import MASKS
 from tests.differ.minimising import minimised
+from tests.differ.moments import Mask, Moment
 from tests.differ.normal import normal
 from tests.differ.operations import Ack, Call, Operation, Publish, Wait, dumps, loads
 from tests.differ.running import Arena, Finding
@@ -109,7 +110,7 @@ def test_a_seed_gives_the_same_sequence_which_json_can_carry() -> None:
 
 
 def masks(conflict: str) -> list[Mask]:
-    return [mask for mask in MASKS if mask.conflict == conflict]
+    return [mask for mask in MASKS if mask.reason == conflict]
 
 
 def explained(
