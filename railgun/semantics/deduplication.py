@@ -185,6 +185,7 @@ class DedupWindow:
             )
         self._accepted.extend(self._fresh)
         self._fresh = []
+        self._read.clear()  # for one drain only: the number of streams has no bound
         self._give_up_excess()
 
     def _give_up_excess(self) -> None:

@@ -209,6 +209,8 @@ def test_neighbours_are_found_with_one_look() -> None:
     table.looks = 0
     assert [window.original(f"id-{number}") for number in range(500)] == list(range(1, 501))
     assert table.looks <= 2  # a second one for a hash that resembles another
+    window.seal()
+    assert not window._read, "what was read back is held for one drain: there may be very many streams"
 
 
 def test_streams_share_a_budget_and_each_keeps_a_few() -> None:
