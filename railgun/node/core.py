@@ -138,6 +138,11 @@ class ShardCore:
         """Do not serve this stream, nothing of which is removed; before :meth:`load`."""
         self._streams.set_aside(incarnation, reason)
 
+    @property
+    def aside(self) -> dict[int, str]:
+        """The incarnations of the streams that are set aside, with the reasons."""
+        return self._streams.aside.reasons
+
     def unreadable(self) -> dict[str, str]:
         """What is not served because it cannot be read, with the reasons."""
         return self._intake.unreadable()

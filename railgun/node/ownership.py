@@ -6,6 +6,7 @@ once and removes its keys over several drains; the topic goes before the last of
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
@@ -29,6 +30,8 @@ from railgun.state import keys
 from railgun.state.store_errors import StoreError
 from railgun.state.table import Overlay
 from railgun.state.unreadable import Unreadable
+
+log = logging.getLogger("railgun.node")
 
 REGISTRAR = 0  # the partition whose shard registers streams
 SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that are no longer kept
@@ -92,17 +95,22 @@ class OwnedStreams:
                 raise ValueError(f"the configuration of {state.config.name} in the record of {state.name}")
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a damaged value leads to, the others are served
+        except Exception as error:  # whatever a damaged value leads to, the others are served
+            log.exception(
+                "shard %d: the stream of incarnation %d cannot be read", self._partition, incarnation
+            )
             self._memory.forget(incarnation)
             self.set_aside(incarnation, str(error) or repr(error))
         else:
             self._keep(state)
 
     def set_aside(self, incarnation: int, reason: str) -> None:
-        """Do not serve this stream; before :meth:`load`, or while it runs."""
+        """Do not serve this stream, if the table has it; before :meth:`load`, or while it runs."""
+        if self._overlay.get(keys.stream(incarnation)) is None:
+            return
         try:
             name = read_record(self._overlay, incarnation)["name"]
-        except (Unreadable, AssertionError):
+        except Unreadable:
             name = ""
         self.aside.add(incarnation, name, reason)
 

@@ -39,6 +39,11 @@ class SetAside:
             return refusals.unavailable(f"a stream that cannot be read is set aside, and {name} may be it")
         return None
 
+    @property
+    def reasons(self) -> dict[int, str]:
+        """By incarnation: why."""
+        return {incarnation: stream.reason for incarnation, stream in self._streams.items()}
+
     def listed(self) -> dict[str, str]:
         """Each with its reason, for the log and for ``doctor``."""
         return {

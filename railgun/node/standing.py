@@ -60,7 +60,7 @@ class Standing:
         self.quarantined: set[str] = set()
         self._aside: dict[
             int, str
-        ] = {}  # incarnations of streams that were found unreadable while they were used
+        ] = {}  # incarnations of streams that cannot be read, or could not while they were used
         self._told: set[str] = set()  # what was said to be set aside
 
     @property
@@ -112,6 +112,7 @@ class Standing:
                 "it all: replace the disk or name another data_dir, and start the worker again"
             ) from error
         self._renewed = time.monotonic()
+        self._aside.clear()  # it may have been the damage that made them unreadable
         if self._table is not None:
             self._table.wipe(str(error))
 
@@ -178,6 +179,7 @@ class Standing:
         for incarnation, reason in self._aside.items():
             core.set_aside(incarnation, reason)
         core.load()
+        self._aside |= core.aside  # not tried again, and not told again, with every load
         for what, reason in core.unreadable().items():
             if what not in self._told:
                 self._told.add(what)
