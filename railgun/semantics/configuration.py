@@ -55,8 +55,6 @@ def check_update(
     stored = checked(new, limits, pedantic=pedantic)
     if isinstance(stored, Refusal):
         return stored
-    if stored.sealed and not old.sealed:
-        stored = _sealed(stored)
     # UPD-01 does not name first_seq: the stream has begun, and keeps the number it began with
     stored = stored.model_copy(update={"first_seq": old.first_seq})
     return (

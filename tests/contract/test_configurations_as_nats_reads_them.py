@@ -136,6 +136,10 @@ def test_an_update_of_a_sealed_stream_cannot_leave_out_what_sealing_denied(rg: R
     assert ask(rg, f"STREAM.UPDATE.{name}", sealed)["config"]["deny_delete"] is True
     cancels = "stream configuration update can not cancel deny message deletes"
     assert refused(rg, f"STREAM.UPDATE.{name}", sealed) == (10052, 500, cancels)
+    denied = rg.create_stream(unique("DENIED"), deny_purge=True).name
+    cancels_purge = "stream configuration update can not cancel deny purge"
+    wanted = {"name": denied, "sealed": True}
+    assert refused(rg, f"STREAM.UPDATE.{denied}", wanted) == (10052, 500, cancels_purge)
     again = sealed | {"deny_delete": True, "deny_purge": True}
     assert ask(rg, f"STREAM.UPDATE.{name}", again)["config"]["discard"] == "new"
 

@@ -74,6 +74,15 @@ def _bytes_of_headers(moment: Moment, difference: Difference) -> bool:
     return bool(difference.nats == difference.railgun + extra)
 
 
+def _bytes_of_delivered_headers(moment: Moment, difference: Difference) -> bool:
+    """C-18: so what is left of a pull's bytes differs by the headers that it was given; and by the width of numbers (PUL-06)."""
+    delivered = [frame for frame in moment.nats if "delivery" in frame]
+    extra = sum(10 + len(frame["headers"]) for frame in delivered if "headers" in frame)
+    if not extra or "headers" not in difference.path or not str(difference.nats).isdigit():
+        return False
+    return abs(int(difference.railgun) - int(difference.nats) - extra) <= 4 * len(delivered)
+
+
 # ------------------------------------------------------------ C-26: duplicates before expectations
 
 
@@ -98,13 +107,16 @@ _OF_PENDING: Final = {"ack_floor", "num_ack_pending", "num_redelivered", "delive
 def _removal_under_ack_all(moment: Moment, difference: Difference) -> bool:
     """C-43: NATS takes the removal of a pending message for an ack of all below it; railgun delivers those again."""
     acks_all = any(consumer_config(call).get("ack_policy") == "all" for call in calls(moment))
+    by_acks = any(requested(call).get("retention") in ("interest", "workqueue") for call in calls(moment))
     of_pending = not difference.path or bool(_OF_PENDING & set(difference.path))
+    of_pending |= by_acks and "state" in difference.path
     return acks_all and of_pending and something_removed(moment)
 
 
 CONFLICTS: Final[tuple[Mask, ...]] = (
     Mask("C-17", _replay_of_pulls, parts=True),
     Mask("C-18", _bytes_of_headers),
+    Mask("C-18", _bytes_of_delivered_headers),
     Mask("C-26", _duplicate_first),
     Mask("C-41", _texts_of_json_errors),
     Mask("C-41", _fields_not_needed, parts=True),

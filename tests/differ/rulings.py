@@ -37,8 +37,7 @@ def _equal_subjects(moment: Moment, difference: Difference) -> bool:
 def _mirror_direct_by_update(moment: Moment, difference: Difference) -> bool:
     """CFG-22: only a mirror has mirror_direct; NATS forgets to ask in an update."""
     text = error_of(moment.railgun).get("description")
-    unasked = error_numbers(moment)[0] in (None, 10059)
-    return unasked and text == "stream has no mirror but does have mirror direct"
+    return text == "stream has no mirror but does have mirror direct"
 
 
 def _nothing_deleted(moment: Moment, difference: Difference) -> bool:
@@ -50,6 +49,13 @@ def _nothing_deleted(moment: Moment, difference: Difference) -> bool:
 def _first_sequence_by_update(moment: Moment, difference: Difference) -> bool:
     """UPD-01: the first sequence of a stream that has begun is not changed; NATS repeats what the update said."""
     return difference.path[-2:] == ("config", "first_seq")
+
+
+def _order_of_limits(moment: Moment, difference: Difference) -> bool:
+    """UPD-06: of several limits that sink at once, the one of each subject counts first here, and last in NATS."""
+    asked = requested(moment.operation)
+    several = bool(asked.get("max_msgs_per_subject") and (asked.get("max_msgs") or asked.get("max_bytes")))
+    return several and "state" in difference.path
 
 
 def _unlimited_consumers(moment: Moment, difference: Difference) -> bool:
@@ -97,7 +103,7 @@ def _reason_of_sampling(moment: Moment, difference: Difference) -> bool:
 def _replicas_of_consumers(moment: Moment, difference: Difference) -> bool:
     """CFG-16: replicas of a consumer are those of the topics; no number is refused."""
     refused, other = error_numbers(moment)
-    return refused == 10074 and other in (None, 10059)
+    return refused == 10074 and other in (None, 10059, 10134)
 
 
 def _equal_consumer(moment: Moment, difference: Difference) -> bool:
@@ -110,6 +116,12 @@ def _equal_consumer(moment: Moment, difference: Difference) -> bool:
 def _durable_by_update(moment: Moment, difference: Difference) -> bool:
     """CON-12: an update without a durable name leaves a durable one, and railgun says so."""
     return difference.field == "durable_name" and difference.nats is MISSING
+
+
+def _unlimited_beside_a_limit(moment: Moment, difference: Difference) -> bool:
+    """CON-13: no limit is more than the stream's; NATS compares the -1."""
+    asked = consumer_config(moment.operation).get("max_ack_pending", 0)
+    return type(asked) is int and asked < 0 and error_numbers(moment) == (None, 10121)
 
 
 def _silent_after_new_filter(moment: Moment, difference: Difference) -> bool:
@@ -137,6 +149,12 @@ def _reason_of_bad_pulls(moment: Moment, difference: Difference) -> bool:
     """PUL-12: why a pull cannot be read is told in one's own words."""
     bad = "400 Bad Request - "
     return last_status(moment.nats).startswith(bad) and last_status(moment.railgun).startswith(bad)
+
+
+def _batch_of_none(moment: Moment, difference: Difference) -> bool:
+    """PUL-01: a pull without a batch is for one message; NATS shows in a status that it was for none."""
+    asked = requested(moment.operation).get("batch", 0)
+    return "headers" in difference.path and difference.nats == "-1" and type(asked) is int and asked < 1
 
 
 def _width_of_numbers(moment: Moment, difference: Difference) -> bool:
@@ -218,12 +236,14 @@ RULINGS: Final[tuple[Mask, ...]] = (
     Mask("CFG-33", _nothing_deleted),
     Mask("CON-10", _equal_consumer),
     Mask("CON-12", _durable_by_update),
+    Mask("CON-13", _unlimited_beside_a_limit, parts=True),
     Mask("CON-14", _silent_after_new_filter, parts=True),
     Mask("CON-28", _miscounted),
     Mask("DEL-03", _missing_sequence),
     Mask("GET-11", _pending_without_headers),
     Mask("GET-16", _view_of_the_future),
     Mask("PUB-16", _source_or_id),
+    Mask("PUL-01", _batch_of_none),
     Mask("PUL-06", _width_of_numbers),
     Mask("PUL-12", _negative_patience, parts=True),
     Mask("PUL-12", _reason_of_bad_pulls),
@@ -235,5 +255,6 @@ RULINGS: Final[tuple[Mask, ...]] = (
     Mask("SEQ-09", _floor_after_removal),
     Mask("TTL-03", _invalid_life_time, parts=True),
     Mask("UPD-01", _first_sequence_by_update),
+    Mask("UPD-06", _order_of_limits, parts=True),
     Mask("UPD-17", _unlimited_consumers, parts=True),
 )

@@ -115,7 +115,6 @@ STREAM_ODD: Final[Values] = {
         {},
         {"max_ack_pending": -1},
         {"max_ack_pending": 0},
-        {"inactive_threshold": -1},
         {"inactive_threshold": SECOND, "max_ack_pending": 5},
     ),
     "metadata": ({"a": ""}, {"": "b"}, {"a": "m" * 131_072}, {"_nats.req.level": "7"}),
