@@ -15,6 +15,7 @@ _LEFT_OUT_TOO: Final = frozenset(
     {"ts", "last_active", "_nats.level", "_nats.ver"}
 )  # of the moment, of the version
 _DEFAULTS: Final = {"compression": "none", "_nats.req.level": "0"}  # said or not, they mean the same
+_CONSUMERS: Final = "violates consumers: "
 _MOMENT_HEADERS: Final = frozenset({"Nats-Time-Stamp"})
 
 
@@ -71,6 +72,9 @@ def _plain(value: Any) -> Any:
             continue
         if key in _MOMENTS and isinstance(held, str):
             found[key] = "<never>" if held == _NEVER else "<moment>"
+        elif key == "description" and _CONSUMERS in str(held):
+            text, _, names = str(held).partition(_CONSUMERS)
+            found[key] = text + _CONSUMERS + ", ".join(sorted(names.split(", ")))  # in no order
         elif key == "hdrs":
             found[key] = [list(pair) for pair in header_block(base64.b64decode(held))[2]]
         else:

@@ -157,6 +157,7 @@ PUBLISH = Publish("a.1", "x", (("Nats-Msg-Id", "1"), ("Nats-Expected-Last-Sequen
 CONSUMER = Call("CONSUMER.CREATE.S1.C1", {"config": {"replay_policy": "original"}})
 PUSHED = Call("CONSUMER.CREATE.S1.C1", {"config": {"replay_policy": "original", "deliver_subject": "d"}})
 PLACED = Call("STREAM.CREATE.S1", {"name": "S1", "placement": {"cluster": "x"}})
+DELETE = Call("STREAM.MSG.DELETE.S1", {"seq": 2})
 DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
 
 
@@ -176,6 +177,13 @@ DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
         ("C-41", CREATE, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), False),
         ("C-41", PLACED, refusal(10052), refusal(10025, 'invalid JSON: field "placement" …'), True),
         ("C-41", PLACED, refusal(10052), {"config": {}}, False),
+        ("DEL-03", DELETE, refusal(10057), refusal(10043), True),
+        ("DEL-03", DELETE, refusal(10057), {"success": True}, False),
+        ("DEL-03", CREATE, refusal(10057), refusal(10043), False),
+        ("TTL-03", replace(PUBLISH, headers=(("Nats-TTL", "-1"),)), {"seq": 1}, refusal(10165), True),
+        ("TTL-03", PUBLISH, {"seq": 1}, refusal(10165), False),
+        ("CON-10", replace(CONSUMER, body={"action": "create"}), refusal(10148), {"name": "C1"}, True),
+        ("CON-10", CONSUMER, refusal(10148), {"name": "C1"}, False),
     ],
 )
 def test_a_mask_explains_its_conflict_and_nothing_else(
