@@ -51,7 +51,10 @@ def _drive(cluster: SoakCluster, load: Sequence[Activity], samples: list[Sample]
     began = time.monotonic()
     every = min(SAMPLE_EVERY, seconds / 12)
     next_sample, next_takeover = every, TAKEOVER_EVERY
-    taken = 0.0
+    taken = {
+        "kill -9": 0.0,
+        "SIGTERM": 0.0,
+    }  # by how the worker ended: a dead one is missed only after its session
     while (now := time.monotonic() - began) < seconds and not any(one.faults for one in load):
         if now >= next_takeover:
             next_takeover += TAKEOVER_EVERY
@@ -59,12 +62,13 @@ def _drive(cluster: SoakCluster, load: Sequence[Activity], samples: list[Sample]
             started = time.monotonic()
             done = cluster.take_over()
             cluster.await_answers()
-            taken = time.monotonic() - started
-            print(f"{now / 60:6.1f} min  {done}: every shard answers after {taken:.1f} s", flush=True)
+            seconds_taken = time.monotonic() - started
+            taken[done.partition(" of ")[0]] = seconds_taken
+            print(f"{now / 60:6.1f} min  {done}: every shard answers after {seconds_taken:.1f} s", flush=True)
         elif now >= next_sample:
             next_sample = now + every
             sample = take(cluster, now)
-            sample["takeover, s"] = taken
+            sample |= {f"takeover after {how}, s": value for how, value in taken.items()}
             samples.append(sample)
             told = ", ".join(
                 f"{name} {sample[name]:.4g}" for name in ("table entries", "changelog records", "restore, s")
