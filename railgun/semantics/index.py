@@ -1,7 +1,7 @@
 """The index of a stream's messages: which exist, on which subject, how large, since when.
 
-Messages appended by the current drain are plain columns (the tail) until :meth:`MessageIndex.seal` turns them into
-blocks. Everything older is found by floor in the table. Memory is bounded: a few decoded blocks, nothing per message. A block
+Messages appended by the current drain are plain columns (:mod:`~railgun.semantics.tail`) until :meth:`MessageIndex.flush`
+turns them into blocks. Everything older is found by floor in the table. Memory is bounded: a few decoded blocks, nothing per message. A block
 leaves the table at the end of the drain in which its last message goes, whatever older messages live.
 """
 
@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Any
 
 from railgun.model.subjects import Filter
-from railgun.semantics.blocks import BLOCK_SIZE, Block, Entry, Removed, build
+from railgun.semantics.blocks import Block, Entry, Removed
 from railgun.semantics.memory import Caches
+from railgun.semantics.tail import Tail
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable import decoded
@@ -44,27 +45,19 @@ class MessageIndex:
         )  # base and exact offset of the block asked for last
         self._hint: Block | None = None  # where the last look-up ended: neighbours follow each other
         self._lowest = 0  # no block begins below: spares a scan over what was removed long ago
-        self.tail_base = next_sequence
-        self.tail_subjects: list[str] = []
-        self.tail_sizes: list[int] = []
-        self.tail_times: list[int] = []
-        self.tail_expiries: dict[int, int] = {}  # by index in the tail
-        self._tail_removed: set[int] = set()
+        self._tail = Tail(next_sequence)
 
     # -- reading
 
     @property
-    def end(self) -> int:
-        """The sequence that the next message gets."""
-        return self.tail_base + len(self.tail_sizes)
+    def tail_base(self) -> int:
+        """Messages below this sequence lie in blocks."""
+        return self._tail.base
 
     def entry(self, sequence: int) -> Entry | None:
         """The message, or None where there is none (any more)."""
-        index = sequence - self.tail_base
-        if index >= 0:
-            if index >= len(self.tail_sizes) or index in self._tail_removed:
-                return None
-            return self._tail_entry(index)
+        if sequence >= self._tail.base:
+            return self._tail.entry(sequence)
         block = self._block_of(sequence)
         if block is None or block.is_removed(sequence - block.base):
             return None
@@ -72,26 +65,21 @@ class MessageIndex:
 
     def trace(self, sequence: int) -> Entry | None:
         """The message even if it was removed, for as long as its block is there: until the drain is sealed, at least."""
-        index = sequence - self.tail_base
-        if index >= 0:
-            return self._tail_entry(index) if index < len(self.tail_sizes) else None
+        if sequence >= self._tail.base:
+            return self._tail.trace(sequence)
         block = self._block_of(sequence)
         return None if block is None else block.entry(sequence - block.base)
 
     def ascending(self, start: int, subjects: Filter | None = None) -> Iterator[Entry]:
         """Existing messages from ``start`` on; a block without a matching subject is passed over whole."""
         sequence = start
-        while sequence < self.tail_base:
+        while sequence < self._tail.base:
             block = self._block_of(sequence) or self._block_after(sequence)
             if block is None:
                 break
             yield from _of_block(block, max(0, sequence - block.base), block.count, 1, subjects)
             sequence = block.end
-        for index in range(max(0, start - self.tail_base), len(self.tail_sizes)):
-            if index not in self._tail_removed and (
-                subjects is None or subjects.matches(self.tail_subjects[index])
-            ):
-                yield self._tail_entry(index)
+        yield from self._tail.ascending(start, subjects)
 
     def blocks(self, start: int) -> Iterator[Block]:
         """All blocks that hold messages from ``start`` on, ascending; without the tail."""
@@ -100,7 +88,7 @@ class MessageIndex:
             yield block
             start = block.end
             block = self._dirty.get(start) or self._cache.get(start)
-        if start >= self.tail_base:
+        if start >= self._tail.base:
             return
         prefix = keys.all_of(keys.BLOCK, self._incarnation)
         lowest = self._overlay.floor(prefix, prefix + keys.number(start))
@@ -114,14 +102,8 @@ class MessageIndex:
 
     def descending(self, start: int, lowest: int, subjects: Filter | None = None) -> Iterator[Entry]:
         """Existing messages from ``start`` down to ``lowest``."""
-        for index in range(min(start - self.tail_base, len(self.tail_sizes) - 1), -1, -1):
-            if self.tail_base + index < lowest:
-                return
-            if index not in self._tail_removed and (
-                subjects is None or subjects.matches(self.tail_subjects[index])
-            ):
-                yield self._tail_entry(index)
-        sequence = min(start, self.tail_base - 1)
+        yield from self._tail.descending(start, lowest, subjects)
+        sequence = min(start, self._tail.base - 1)
         while sequence >= lowest:
             block = self._block_at_or_below(sequence)
             if block is None:
@@ -132,15 +114,15 @@ class MessageIndex:
 
     def block_up_to(self, sequence: int) -> Block | None:
         """The last stored block that begins at the sequence or below it."""
-        return self._block_at_or_below(min(sequence, self.tail_base - 1))
+        return self._block_at_or_below(min(sequence, self._tail.base - 1))
 
     def block_of(self, sequence: int) -> Block | None:
         """The stored block of this message, even if it was removed; None for one of the drain that runs."""
-        return None if sequence >= self.tail_base else self._block_of(sequence)
+        return None if sequence >= self._tail.base else self._block_of(sequence)
 
     def offset(self, sequence: int, default: int) -> int:
         """Where to begin reading the log for this message: exact, or below it."""
-        if sequence >= self.tail_base:
+        if sequence >= self._tail.base:
             return default
         block = self._block_of(sequence)
         if block is None:
@@ -173,30 +155,16 @@ class MessageIndex:
     # -- changing
 
     def append(self, subject: str, size: int, time: int, expiry: int) -> int:
-        sequence = self.end
-        if expiry:
-            self.tail_expiries[len(self.tail_sizes)] = expiry
-        self.tail_subjects.append(subject)
-        self.tail_sizes.append(size)
-        self.tail_times.append(time)
-        return sequence
+        """One more message; its sequence."""
+        return self._tail.append(subject, size, time, expiry)
 
     def extend(self, subjects: list[str], sizes: list[int], time: int) -> int:
         """Append many at once; the sequence of the first."""
-        sequence = self.end
-        self.tail_subjects += subjects
-        self.tail_sizes += sizes
-        self.tail_times += [time] * len(sizes)
-        return sequence
+        return self._tail.extend(subjects, sizes, time)
 
     def skip(self, time: int) -> int:
-        """Give a sequence to a message that is not stored. Inside the tail it is a message that never existed."""
-        sequence = self.end
-        if not self.tail_sizes:
-            self.tail_base += 1
-            return sequence
-        self._tail_removed.add(len(self.tail_sizes))
-        return self.append("", 0, time, 0)
+        """Give a sequence to a message that is not stored."""
+        return self._tail.skip(time)
 
     def remove_run(self, start: int, end: int) -> Iterator[Removed]:
         """The messages of [start, end), which all lie in blocks, are gone; what they were, block by block."""
@@ -211,9 +179,8 @@ class MessageIndex:
         entry = self.entry(sequence)
         if entry is None:
             return None
-        index = sequence - self.tail_base
-        if index >= 0:
-            self._tail_removed.add(index)
+        if sequence >= self._tail.base:
+            self._tail.remove(sequence)
         else:
             block = self._block_of(sequence)
             assert block is not None
@@ -227,8 +194,7 @@ class MessageIndex:
         self._useless.clear()
         self._offsets.clear()
         self._hint = None
-        self._clear_tail()
-        self.tail_base = next_sequence
+        self._tail = Tail(next_sequence)
 
     def give_up(self, block: Block) -> None:
         """The block holds no message, and the drain that emptied it left it in the table."""
@@ -237,13 +203,13 @@ class MessageIndex:
     def flush(self, offset_floor: int) -> list[int]:
         """Turn the tail into blocks, so that it can be read as they are. Their bases."""
         bases = []
-        for start in range(0, len(self.tail_sizes), BLOCK_SIZE):
-            block = self._block_of_tail(start, offset_floor)
+        for block in self._tail.blocks(offset_floor):
             bases.append(block.base)
             self._overlay.put(keys.of(keys.BLOCK, self._incarnation, block.base), block.encode())
             self._remember(block)
-        self.tail_base = self.end
-        self._clear_tail()
+            if block.removed is not None:
+                self._dirty[block.base] = block
+        self._tail = Tail(self._tail.end)
         return bases
 
     def seal(self, first: int) -> None:
@@ -294,38 +260,6 @@ class MessageIndex:
         self._offsets.update((base, at) for base, at in offsets.items() if base not in self._dropped)
 
     # -- inside
-
-    def _tail_entry(self, index: int) -> Entry:
-        return Entry(
-            self.tail_base + index,
-            self.tail_subjects[index],
-            self.tail_sizes[index],
-            self.tail_times[index],
-            self.tail_expiries.get(index, 0),
-        )
-
-    def _block_of_tail(self, start: int, offset_floor: int) -> Block:
-        stop = min(start + BLOCK_SIZE, len(self.tail_sizes))
-        expiries = (
-            [self.tail_expiries.get(index, 0) for index in range(start, stop)] if self.tail_expiries else []
-        )
-        block = build(
-            self.tail_base + start,
-            self.tail_subjects[start:stop],
-            self.tail_sizes[start:stop],
-            self.tail_times[start:stop],
-            expiries if any(expiries) else [],
-            offset_floor,
-        )
-        for index in self._tail_removed:
-            if start <= index < stop:
-                block.mark_removed(index - start)
-                self._dirty[block.base] = block
-        return block
-
-    def _clear_tail(self) -> None:
-        self.tail_subjects, self.tail_sizes, self.tail_times = [], [], []
-        self.tail_expiries, self._tail_removed = {}, set()
 
     def _remember(self, block: Block) -> None:
         self._cache[block.base] = block

@@ -18,7 +18,7 @@ from railgun.node import leases
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, LogAppend
-from railgun.semantics import expiry, id_digest, index, memory, stragglers, stream
+from railgun.semantics import expiry, id_digest, index, memory, stragglers, stream, tail
 from railgun.semantics.consumers import ahead, collection, deadlines, given_up, pending
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.stream import StreamState
@@ -26,7 +26,7 @@ from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
 from tests.support.shards import Shards
 
 _TIGHT: list[tuple[Any, str, int]] = [
-    (index, "BLOCK_SIZE", 3),
+    (tail, "BLOCK_SIZE", 3),
     (index, "CACHED_BLOCKS", 2),
     (index, "FORGOTTEN_BLOCKS", 2),
     (memory, "IDS", 2 * memory.ID_BYTES),

@@ -17,7 +17,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_wire import AckRun
 from railgun.model.names import Names
 from railgun.model.subjects import Filter
-from railgun.semantics import index
+from railgun.semantics import index, tail
 from railgun.semantics.consumers import owed, pending
 from railgun.semantics.consumers.rules import check_consumer_update, normalise_consumer
 from railgun.semantics.consumers.state import ConsumerState
@@ -36,7 +36,7 @@ PARKED = 3
 def _small_blocks() -> Iterator[None]:
     """Small blocks everywhere, so that short histories cross every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "BLOCK_SIZE", 3)
+        patch.setattr(tail, "BLOCK_SIZE", 3)
         patch.setattr(index, "CACHED_BLOCKS", 2)
         patch.setattr(pending, "_SHIFT", 2)
         patch.setattr(owed, "PARKED_AT_MOST", PARKED)

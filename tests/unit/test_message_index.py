@@ -17,7 +17,7 @@ from railgun.model import wire
 from railgun.model.config import StreamConfig
 from railgun.model.names import Names
 from railgun.model.subjects import Filter, matches
-from railgun.semantics import blocks, index
+from railgun.semantics import blocks, index, tail
 from railgun.semantics.blocks import NEVER, Block, Entry, build
 from railgun.semantics.consumers.selection import runs_in
 from railgun.semantics.removal import PurgeRequest, purge
@@ -34,7 +34,7 @@ FILTERS = (">", "s.*", "s.a", "t", "*", "nothing")
 def _small_blocks() -> Iterator[None]:
     """Small blocks and a small cache, so that short histories cross every border."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "BLOCK_SIZE", 3)
+        patch.setattr(tail, "BLOCK_SIZE", 3)
         patch.setattr(index, "CACHED_BLOCKS", 2)
         patch.setattr(index, "FORGOTTEN_BLOCKS", 2)
         yield
