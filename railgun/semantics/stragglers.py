@@ -15,7 +15,7 @@ from railgun.semantics.blocks import Entry
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
 
-SPAN = 100_000  # offsets: a log that is not longer is left alone
+SPAN = 10_000  # offsets: a log that is not longer is left alone
 OF_THE_LIVE = 8  # and so is one that has fewer offsets than so many times the stream's messages
 AT_ONCE = 32  # messages copied in one drain, each of which may have to be read from the log
 
