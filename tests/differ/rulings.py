@@ -228,6 +228,15 @@ def _floor_after_removal(moment: Moment, difference: Difference) -> bool:
     return difference.path[-2:] == ("ack_floor", "consumer_seq") and same and something_removed(moment)
 
 
+def _silent_after_an_eviction(moment: Moment, difference: Difference) -> bool:
+    """STA-06: a start at the last of each subject goes on with what is left; NATS falls silent if a limit removes them."""
+    told = any("delivery" in frame for frame in moment.nats)
+    given = any("delivery" in frame for frame in moment.railgun)
+    started = any(consumer_config(call).get("deliver_policy") == "last_per_subject" for call in calls(moment))
+    limited = any(requested(call).get("max_msgs_per_subject") in (1, 2) for call in calls(moment))
+    return not difference.path and given and not told and started and limited
+
+
 RULINGS: Final[tuple[Mask, ...]] = (
     Mask("ADV-08", _reason_of_sampling),
     Mask("CFG-09", _equal_subjects),
@@ -253,6 +262,7 @@ RULINGS: Final[tuple[Mask, ...]] = (
     Mask("SEQ-02", _nothing_delivered),
     Mask("SEQ-09", _same_floor),
     Mask("SEQ-09", _floor_after_removal),
+    Mask("STA-06", _silent_after_an_eviction, parts=True),
     Mask("TTL-03", _invalid_life_time, parts=True),
     Mask("UPD-01", _first_sequence_by_update),
     Mask("UPD-06", _order_of_limits, parts=True),
