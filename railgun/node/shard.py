@@ -15,11 +15,12 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from railgun.errors import ConnectionLost
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
+from railgun.node.claim import Claim
 from railgun.node.context import ShardContext
 from railgun.node.dead_letters import LogUnreadable
 from railgun.node.drain import Drain, Input
@@ -35,12 +36,10 @@ from railgun.state.unreadable import Unreadable
 
 log = logging.getLogger("railgun.node")
 
-_INIT_SECONDS: Final = 15.0
 # Answers may leave without a transaction only while the last one, which a successor's producer would have fenced, is
 # younger than this: well below the session time-out, after which somebody else may own the partition and know better.
 _TRUSTED_SECONDS: Final = 3.0
 _STUCK_SECONDS: Final = 5.0
-_ASK_SECONDS: Final = 15.0
 _LOST_SECONDS: Final = 60.0  # a lost shard waits so long for the rebalance that must follow
 
 
@@ -60,7 +59,7 @@ class KafkaShard:
         self._former = former
         self._standing = Standing(partition, context)
         self._in_hand: Sequence[Input] = ()
-        self._init_started: float | None = None
+        self._claim = Claim(partition, context, membership, self._stopping)
         # When, by the monotonic clock, the last transaction began that was committed.
         self._proved = float("-inf")
         self.progress: dict[Place, Reading] = {}  # behind what this stay has decided
@@ -91,7 +90,7 @@ class KafkaShard:
     def stuck_for(self) -> float:
         """Seconds since a call into librdkafka began that has not come back; 0 when none is under way."""
         writer = self._writer
-        started = self._init_started if writer is None else writer.call_started
+        started = self._claim.init_started if writer is None else writer.call_started
         return 0.0 if started is None else time.monotonic() - started
 
     def give_up(self) -> list[Input]:
@@ -181,27 +180,9 @@ class KafkaShard:
     # ------------------------------------------------------------ taking over
 
     def init_producer(self) -> None:
-        """Fence the former owner. Refused, with OwnerLost, when the partition is no longer ours."""
-        context = self._context
-        settings = context.kafka.transactional_producer(context.names.transactional_id(self.partition))
+        """Fence the former owner. Raises OwnerLost when the partition is no longer ours."""
         self._give_up_producer()
-        while True:
-            if self._stopping.is_set():
-                raise ShardStopped
-            if not context.is_current(self.membership):  # a late init would fence the real owner
-                raise OwnerLost("the consumer group has moved on")
-            producer = Producer(settings)
-            self._init_started = time.monotonic()
-            try:
-                producer.init_transactions(_INIT_SECONDS)
-            except KafkaException as error:
-                log.warning("%s: the producer could not be initialised: %s", self.name, error.args[0].str())
-                self.pause(0.5)
-            else:
-                self._writer = DrainWriter(producer, context.names, self.partition)
-                return
-            finally:
-                self._init_started = None
+        self._writer = self._claim.fence()
 
     def _take_over(self) -> None:
         started = time.monotonic()
@@ -229,7 +210,7 @@ class KafkaShard:
         """Restore and load, however often the brokers have to be asked."""
         context, names = self._context, self._context.names
         while True:
-            self._await_ownership()
+            self._claim.confirm()
             try:
                 with Undecided(context.kafka, context.admin) as undecided:
                     end_state(undecided, names, self.partition, context.partitions, self._write_marks)
@@ -248,18 +229,6 @@ class KafkaShard:
                 )
                 self.pause(1.0)
                 self.init_producer()
-
-    def _await_ownership(self) -> None:
-        """Wait until the group itself says that the partition is ours: what we believe of ourselves may be old."""
-        while True:
-            if not self._context.is_current(self.membership):
-                raise OwnerLost("the consumer group has moved on")
-            answer = self._context.owns(self.membership, self.partition)
-            if answer:
-                return
-            if answer is False:
-                raise OwnerLost("the consumer group gave the partition to another worker")
-            self.pause(0.2)
 
     def _write_marks(self, drain: Drain, commit: bool) -> None:
         self._known_writer().write(self._prepare(drain), commit=commit)
@@ -386,15 +355,7 @@ class KafkaShard:
         self.rebuild()
 
     def still_owner(self) -> bool:
-        """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is not ours."""
-        deadline = time.monotonic() + _ASK_SECONDS
-        while time.monotonic() < deadline and self._context.is_current(self.membership):
-            answer = self._context.owns(self.membership, self.partition)
-            if answer is not None:
-                return answer
-            self.pause(0.2)
-        return False
+        return self._claim.holds()
 
     def pause(self, seconds: float) -> None:
-        if self._stopping.wait(seconds):
-            raise ShardStopped
+        self._claim.pause(seconds)

@@ -24,6 +24,7 @@ from railgun.model.names import Names
 from railgun.model.refusals import Refusal
 from railgun.model.replies import Answer, ReplyBatch
 from railgun.model.wire import ApiRequest, PublishPack
+from railgun.node import claim as claim_module
 from railgun.node import shard as shard_module
 from railgun.node import standing as standing_module
 from railgun.node.clock import SteadyClock
@@ -199,8 +200,8 @@ class Driven:
             len(self.broker.topics.get(NAMES.commands, [])) * 10_000
         )  # no answer is taken for another's
         self._fed = {NAMES.commands: 0, NAMES.forwards: 0}
-        for name, fake in (("Producer", FakeProducer), ("Undecided", Undecided)):
-            patch.setattr(shard_module, name, fake)
+        patch.setattr(claim_module, "Producer", FakeProducer)
+        patch.setattr(shard_module, "Undecided", Undecided)
         for name in ("end_state", "end_logs"):
             patch.setattr(shard_module, name, lambda *_: None)
         patch.setattr(shard_module, "check_inputs", lambda *_: True)
