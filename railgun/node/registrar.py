@@ -181,7 +181,7 @@ class Registrar:
         stored = normalise(config, self._limits, pedantic=pedantic)
         if isinstance(stored, Refusal):
             return stored
-        if known is not None and known.config != stored.to_json():
+        if known is not None and not self._has(known, stored):
             return refusals.STREAM_NAME_TAKEN  # CFG-07
         if known is None:
             if self._overlaps(stored):
@@ -238,6 +238,10 @@ class Registrar:
     def _teach(self) -> None:
         texts = [one.pending_config or one.config for one in self._reservations.values()]
         self._captures.teach(self._parsed(text) for text in texts if text)
+
+    def _has(self, known: _Reservation, config: StreamConfig) -> bool:
+        """Whether the stream has this configuration; an older version may have written it without today's fields."""
+        return bool(known.config) and self._parsed(known.config) == StreamConfig.from_json(config.to_json())
 
     def _overlaps(self, config: StreamConfig) -> bool:
         others = (one for one in self._reservations.values() if one.name != config.name)

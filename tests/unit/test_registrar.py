@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from railgun.model import wire
 from railgun.model.config import StreamConfig
 from railgun.node.registrar import WAITING_BYTES, WAITING_REQUESTS
+from railgun.state import keys
 from tests.support.shards import Shards
 
 
@@ -77,3 +79,21 @@ def test_waiting_changes_are_bounded_in_bytes_too() -> None:
     shards.settle()
     refused = [update for update in updates if error_of(shards, update).get("code") == 503]
     assert len(refused) == 20 - (WAITING_BYTES // 104_000 + 1)
+
+
+@pytest.mark.rule("CFG-06", "CFG-07")
+def test_a_stream_of_a_version_without_some_field_can_be_created_again() -> None:
+    shards = Shards(partitions=1)
+    create(shards, "S")
+    shards.settle()
+    (key, data), *_ = shards.tables[0].scan(keys.RESERVATION)
+    reservation = wire.decode("reservation", data)
+    fields = json.loads(reservation["config"])
+    del fields["compression"]
+    reservation["config"] = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    shards.tables[0].apply({key: wire.encode("reservation", reservation)})
+    shards.restart(0)
+    same, other = create(shards, "S"), create(shards, "S", max_msgs=9)
+    shards.settle()
+    assert error_of(shards, same) == {}
+    assert error_of(shards, other)["err_code"] == 10058
