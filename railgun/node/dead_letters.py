@@ -7,6 +7,7 @@ and says where it is from. What cannot be stored is kept in ``rejected`` with th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from railgun.model import headers as h
@@ -140,8 +141,8 @@ class DeadLetters:
 
 def _at_hand(stream: StreamState, sequence: int, stored: Stored | None) -> StoredMessage | None:
     """The message, where it need not be read from the log; also if it was removed in this drain."""
-    if stored is not None and sequence in stored.sequences:
-        at = stored.sequences.index(sequence)
+    at = 0 if stored is None else bisect_left(stored.sequences, sequence)
+    if stored is not None and stored.sequences[at : at + 1] == [sequence]:
         return StoredMessage(
             stored.subjects[at], sequence, stored.payloads[at], stored.headers[at], stored.times[at]
         )
