@@ -260,8 +260,7 @@ def _updated(forward: Forward) -> Call:
         yield from backlog.catch_up(stream)
         return [api.update_response(stream)]
 
-    refused = [api.error_response(Operation.STREAM_UPDATE, refusals.TOO_MANY_REQUESTS)]
-    return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, refused)
+    return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, None)
 
 
 def _kind_of(given: Input) -> str:

@@ -7,7 +7,8 @@ slice in each, while everything else goes on too, and is answered when it ends. 
 a new owner they end unanswered, and whoever waits asks again.
 
 A drain that is aborted takes back what it did: calls that remove something go on from what they had noted before, and those
-that only look start again if their stream was loaded again.
+that only look start again if their stream was loaded again. So does whoever searches by subject if the stream has built its
+index by subject anew: places in the old one say nothing.
 """
 
 from __future__ import annotations
@@ -53,8 +54,21 @@ class Call(NamedTuple):
     incarnation: int
     changes: bool  # the stream is touched whenever it goes on
     begin: Begin
-    refused: list[Frame]  # where too many are under way
+    refused: list[Frame] | None  # where too many are under way; None: never, what it ends is decided already
     memo: Mapping[str, int] = MappingProxyType({})
+
+
+class _Running(NamedTuple):
+    """A call that has begun, and what it began with."""
+
+    stream: StreamState | None
+    subjects: int  # which index by subject
+    turn: Turn
+    steps: Steps[Answer]
+
+    def is_of(self, stream: StreamState | None) -> bool:
+        """Whether it can go on: nothing that it looks into was replaced."""
+        return self.stream is stream and (stream is None or self.subjects == stream.subjects_built)
 
 
 class LongCalls:
@@ -64,7 +78,7 @@ class LongCalls:
         self._streams = streams
         self._journal = Journal()
         self._calls: dict[int, Call] = {}  # by number, in the order of their turns
-        self._running: dict[int, tuple[StreamState | None, Turn, Steps[Answer]]] = {}
+        self._running: dict[int, _Running] = {}
         self._number = 0
         self._left = SLICE
 
@@ -72,6 +86,10 @@ class LongCalls:
     def waiting(self) -> bool:
         """Whether some call or stream has to go on."""
         return bool(self._calls or self._streams.behind())
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._calls) >= AT_ONCE
 
     def load(self) -> None:
         """A new owner knows of none."""
@@ -108,7 +126,8 @@ class LongCalls:
     def start(self, call: Call, turn: Turn) -> None:
         """A call that has just come: answered at once, or under way from now on."""
         self._number += 1
-        if call.changes and len(self._calls) >= AT_ONCE:  # no half of it, if there may be no other half
+        if call.changes and call.refused is not None and self._is_full:
+            # No half of it, if there may be no other half.
             turn.work.answer(call.client, call.request, call.refused)
         else:
             self._run(self._number, call, turn, max(self._left, LEAST))
@@ -119,10 +138,11 @@ class LongCalls:
         if stream is not None and stream.incarnation != call.incarnation:
             stream = None  # another one of the same name
         running = self._running.pop(number, None)
-        if running is None or running[0] is not stream:
+        if running is None or not running.is_of(stream):
             own = Turn(turn.work, turn.time, turn.now, dict(call.memo))
-            running = stream, own, call.begin(stream, own)
-        _, own, steps = running
+            built = 0 if stream is None else stream.subjects_built
+            running = _Running(stream, built, own, call.begin(stream, own))
+        own, steps = running.turn, running.steps
         own.work, own.time, own.now = turn.work, turn.time, turn.now
         if call.changes and stream is not None:
             turn.work.touch(stream)
@@ -134,7 +154,7 @@ class LongCalls:
         except StopIteration as done:
             turn.work.answer(call.client, call.request, done.value)
             return True
-        if number not in self._calls and len(self._calls) >= AT_ONCE:
+        if number not in self._calls and call.refused is not None and self._is_full:
             turn.work.answer(call.client, call.request, call.refused)
             return True
         self._running[number] = running

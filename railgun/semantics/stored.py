@@ -34,6 +34,7 @@ class StoredMessages:
         self.log_end = 0  # no later message lies below this offset of the log
         self._bases: list[int] = []  # blocks of the drain that runs
         self._by_subject: SubjectIndex  # begun once it is known whether subjects are ordered
+        self.subjects_built = 0  # how often it was: a place in an earlier one says nothing
         self.open_index()
 
     def open_index(self) -> None:
@@ -44,6 +45,7 @@ class StoredMessages:
 
     def _begin_subjects(self, *, ordered: bool) -> None:
         """An empty index by subject; ``ordered``: the oldest message of a subject will be asked for."""
+        self.subjects_built += 1
         self._by_subject = SubjectIndex(
             ordered=ordered,
             incarnation=self.incarnation,
