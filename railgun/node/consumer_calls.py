@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import NamedTuple
 
 from railgun.api import consumers as api
 from railgun.api.names import ApiName, Operation
@@ -96,11 +97,11 @@ class ConsumerCalls:
         """Make or change a consumer; to find where it starts may take longer than a drain."""
         if stream is None:
             return [error_response(name.operation, _unknown_stream(request, name))]
-        asked, begins = api.parse_consumer(request.body, name), None
+        asked, begins, found = api.parse_consumer(request.body, name), None, None
         if not isinstance(asked, Refusal):
-            config = asked[0]
-            if config.deliver_policy in SEARCHED and stream.consumers.get(config.name or "") is None:
-                begins = yield from find(stream, config)
+            # While it is looked for, the consumer may be made, deleted or changed: then it is looked for again.
+            while (search := _search(stream, asked[0])) is not None and search != found:
+                begins, found = (yield from find(stream, asked[0], search.began)), search
         made = self._create(request, name, stream, turn.time, turn.work, begins)
         return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
 
@@ -145,7 +146,7 @@ class ConsumerCalls:
         elif decided != existing.config:
             if action == "create":
                 return refusals.CONSUMER_EXISTS  # CON-10
-            refused = self._update(stream, existing, decided, others, time, work)
+            refused = self._update(stream, existing, decided, others, time, work, begins)
             if refused is not None:
                 return refused
         return self._described(name.operation, stream, existing)
@@ -158,13 +159,14 @@ class ConsumerCalls:
         others: list[ConsumerConfig],
         time: int,
         work: Work,
+        begins: Start | None,
     ) -> Refusal | None:
         listened = bool(self._listening.listeners(consumer.config)) if consumer.config.is_push else False
         decided = check_consumer_update(consumer.config, config, stream.config, others, listened=listened)
         if isinstance(decided, Refusal):
             return decided
         key, before = key_of(stream, consumer), consumer.config
-        stream.consumers.update(consumer, decided, time)
+        stream.consumers.update(consumer, decided, time, begins)
         work.touch(stream)
         work.ready[key] = None
         if self._attendance.is_hungry(key):
@@ -206,6 +208,23 @@ class ConsumerCalls:
     def _seen(self, stream: StreamState, consumer: ConsumerState) -> api.Presence:
         key = key_of(stream, consumer)
         return api.Presence(self._attendance.waiting(key), self._listening.is_bound(key))
+
+
+class _Search(NamedTuple):
+    """For which consumer a start is looked for."""
+
+    number: int  # 0: one that is to be made
+    began: int  # as for :func:`find`
+
+
+def _search(stream: StreamState, config: ConsumerConfig) -> _Search | None:
+    """What has to be looked for before the consumer is made or changed; None: nothing that takes long."""
+    existing = stream.consumers.get(config.name or "")
+    if existing is None:
+        return _Search(0, 0) if config.deliver_policy in SEARCHED else None
+    return (
+        _Search(existing.number, existing.began) if stream.consumers.searches_anew(existing, config) else None
+    )
 
 
 def _unknown_stream(request: ApiRequest, name: ApiName) -> Refusal:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from railgun.node import long_calls
-from railgun.semantics import removal, searching
+from railgun.semantics import memory, removal, searching
 from tests.support.shards import Shards
 
 ORDERS = 400  # messages on each of the subjects s.0 … s.4
@@ -208,3 +208,98 @@ def test_a_consumer_that_starts_at_the_last_of_many_is_made_when_that_is_found(a
         shards.step(0, abort=abort_every > 0 and number % abort_every == 0)
     assert shards.answer(asked)["name"] == "c"
     assert state_of(shards).consumers.get("c").ahead.next == 801
+
+
+@pytest.mark.rule("UPD-06")
+def test_an_update_that_is_decided_is_never_refused_for_want_of_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_calls, "AT_ONCE", 3)
+    shards = filled()
+    for _ in range(3):
+        shards.request("STREAM.INFO.S", {"deleted_details": True})
+    shards.step(0)
+    assert len(shards.cores[0]._long_calls._calls) == 3
+    asked = shards.request("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "max_msgs": 10})
+    shards.settle()
+    assert shards.answer(asked)["config"]["max_msgs"] == 10
+    assert shards.answer(asked)["state"]["messages"] == 10
+
+
+SUBJECTS = 1_000
+
+
+def with_many_subjects() -> Shards:
+    """One message on each of them, half of them s.0.*, the others s.1.*."""
+    shards = Shards(1)
+    shards.request("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
+    shards.settle()
+    for start in range(0, SUBJECTS, 20):
+        shards.publish(
+            "S", [f"s.{number % 2}.{number * 7 % SUBJECTS}" for number in range(start, start + 20)]
+        )
+        shards.step(0)
+    return shards
+
+
+def ask_for_last_of_each(shards: Shards, pattern: str) -> int:
+    body = {
+        "name": "c",
+        "deliver_policy": "last_per_subject",
+        "filter_subject": pattern,
+        "ack_policy": "explicit",
+    }
+    return shards.request("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": body}, stream="S")
+
+
+def drains_until_answered(shards: Shards, asked: int, abort_every: int = 0) -> int:
+    for number in range(1, 1_000):
+        shards.step(0, abort=abort_every > 0 and number % abort_every == 0)
+        if asked in shards.answers:
+            return number
+    raise AssertionError("never answered")
+
+
+@pytest.mark.rule("CON-14", "STA-06")
+@pytest.mark.parametrize("abort_every", [0, 4])
+def test_another_filter_for_the_last_of_each_subject_is_looked_for_over_several_drains(
+    abort_every: int,
+) -> None:
+    shards = with_many_subjects()
+    drains_until_answered(shards, ask_for_last_of_each(shards, "s.0.*"))
+    asked = ask_for_last_of_each(shards, "s.*.*")
+    assert drains_until_answered(shards, asked, abort_every) > 4
+    assert shards.answer(asked)["num_pending"] == SUBJECTS
+    assert shards.answer(asked)["config"]["filter_subject"] == "s.*.*"
+
+
+@pytest.mark.rule("STA-06")
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_consumer_that_goes_while_its_new_filter_is_looked_for_is_made_anew(recreated: bool) -> None:
+    shards = with_many_subjects()
+    drains_until_answered(shards, ask_for_last_of_each(shards, "s.0.*"))
+    asked = ask_for_last_of_each(shards, "s.*.*")
+    shards.step(0)
+    shards.publish("S", ["s.0.new"])
+    shards.request("CONSUMER.DELETE.S.c", stream="S")
+    shards.step(0)
+    assert asked not in shards.answers
+    if recreated:
+        ask_for_last_of_each(shards, "s.1.*")
+    drains_until_answered(shards, asked)
+    shards.settle()
+    assert shards.answer(asked)["num_pending"] == SUBJECTS + 1
+
+
+@pytest.mark.rule("STA-06")
+@pytest.mark.parametrize("wait", [1, 3, 6, 9])
+def test_a_search_starts_again_if_the_index_by_subject_is_built_anew(
+    monkeypatch: pytest.MonkeyPatch, wait: int
+) -> None:
+    monkeypatch.setattr(memory, "SUBJECTS", 100 * memory.SUBJECT_BYTES)
+    shards = with_many_subjects()
+    asked = ask_for_last_of_each(shards, "s.*.*")
+    for _ in range(wait):
+        shards.step(0)
+    assert asked not in shards.answers
+    shards.request("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "max_msgs_per_subject": 5})
+    shards.settle()
+    assert shards.answer(asked)["num_pending"] == SUBJECTS

@@ -116,23 +116,35 @@ class Consumers:
             begins = finish(start.find(self._stream, config))
         consumer = ConsumerState(self._stream, self._made, config, now, begins.sequence)
         self._keep(consumer)
-        for owed in begins.owed:
-            consumer.owed.park(*owed)
+        consumer.owed.park_all(begins.owed)
         self._interest.clear()
         self.touch(consumer)
         self.events.append(Event("created", consumer.name))
         return consumer
 
-    def update(self, consumer: ConsumerState, config: ConsumerConfig, now: int) -> None:
-        """Take over a checked configuration."""
+    def searches_anew(self, consumer: ConsumerState, config: ConsumerConfig) -> bool:
+        """Whether the last message of each subject must be looked for if the consumer gets this configuration (STA-06)."""
+        return (
+            config.deliver_policy == "last_per_subject"
+            and not consumer.delivered.consumer
+            and consumer.terms.filter != Filter(config.filters)
+        )
+
+    def update(
+        self, consumer: ConsumerState, config: ConsumerConfig, now: int, begins: start.Start | None = None
+    ) -> None:
+        """Take over a checked configuration.
+
+        ``begins``: what :func:`start.find` found just now for a consumer that :meth:`searches_anew`.
+        """
+        searches = self.searches_anew(consumer, config)
         before = consumer.terms.filter
         consumer.reconfigure(config)
         if consumer.terms.filter != before and not consumer.delivered.consumer:
             consumer.start_over()  # CON-14: what it passed by in vain may be wanted now
-            if config.deliver_policy == "last_per_subject":  # STA-06
-                wanted, below = consumer.terms.filter, consumer.ahead.next
-                for owed in finish(start.last_of_each(self._stream, wanted, below)):
-                    consumer.owed.park(*owed)
+            if searches:
+                begins = begins or finish(start.find(self._stream, config, consumer.began))
+                consumer.owed.park_all(begins.owed)
         consumer.expire(now)
         self._interest.clear()
         if self._stream.config.retention == "interest" and consumer.terms.filter != before:

@@ -25,6 +25,9 @@ class Owed(Protocol):
     def park(self, start: int, end: int) -> None:
         """Owe these; they are not pending yet."""
 
+    def park_all(self, ranges: list[tuple[int, int]]) -> None:
+        """Owe all of these: [start, end), ascending, none of which touches another. Nothing is pending yet."""
+
     def next(self, limit: int) -> tuple[int, int] | None:
         """At most so many that may be delivered now: sequence and count of consecutive ones. They stay parked."""
 
@@ -47,6 +50,10 @@ class InStreamOrder:
     def park(self, start: int, end: int) -> None:
         self._pending.add(parked(start, end - start))
         heapq.heappush(self._ranges, (start, end))
+
+    def park_all(self, ranges: list[tuple[int, int]]) -> None:
+        self._pending.extend([parked(start, end - start) for start, end in ranges])
+        self._ranges = list(ranges)  # in order, so it is a heap
 
     def next(self, limit: int) -> tuple[int, int] | None:
         while self._ranges:
@@ -99,6 +106,10 @@ class InTurn:
         self._pending.add(parked(start, end - start))
         for sequence in range(start, end):
             self._call(self._wait(sequence))
+
+    def park_all(self, ranges: list[tuple[int, int]]) -> None:
+        for start, end in ranges:
+            self.park(start, end)
 
     def next(self, limit: int) -> tuple[int, int] | None:
         while self._free:

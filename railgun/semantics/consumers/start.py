@@ -25,10 +25,13 @@ class Start(NamedTuple):
     owed: list[tuple[int, int]]
 
 
-def find(stream: StreamState, config: ConsumerConfig) -> Steps[Start]:
-    """Where the consumer starts. If that takes several steps: as of the last one, or of the first for the last of each."""
+def find(stream: StreamState, config: ConsumerConfig, anew: int = 0) -> Steps[Start]:
+    """Where the consumer starts. If that takes several steps: as of the last one, or of the first for the last of each.
+
+    ``anew``: where a consumer began that has delivered nothing and gets another filter.
+    """
     if config.deliver_policy == "last_per_subject":
-        following = stream.last_seq + 1
+        following = anew or stream.last_seq + 1
         return Start(following, (yield from last_of_each(stream, Filter(config.filters), following)))
     if config.deliver_policy == "last":
         last = yield from newest(stream, Filter(config.filters))

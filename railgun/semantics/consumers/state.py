@@ -103,10 +103,15 @@ class ConsumerState:
     def start_over(self) -> None:
         """Begin again where it began, and owe nothing: only for a consumer that has delivered nothing (CON-14)."""
         self.pending.remove(0, self.stream.last_seq + 1)
-        self._configure(self.config, self._floor.stream + 1)
+        self._configure(self.config, self.began)
         self.touch()
 
     # -- reading
+
+    @property
+    def began(self) -> int:
+        """The sequence that it began at; only for a consumer that has delivered nothing."""
+        return self._floor.stream + 1
 
     @property
     def floor(self) -> Pair:
