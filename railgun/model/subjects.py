@@ -71,7 +71,7 @@ class Filter:
     No patterns, an empty one, or ``>`` select everything (SUB-11). Compare and hash by the patterns.
     """
 
-    __slots__ = ("everything", "literal", "matches", "patterns")
+    __slots__ = ("_among", "everything", "literal", "matches", "patterns")
 
     def __init__(self, patterns: str | Iterable[str] = ()) -> None:
         given = (patterns,) if isinstance(patterns, str) else tuple(dict.fromkeys(patterns))
@@ -81,6 +81,29 @@ class Filter:
         if len(self.patterns) == 1 and not has_wildcard(self.patterns[0]):
             self.literal = self.patterns[0]
         self.matches = self._compile()  # whether a literal subject passes
+        self._among: re.Pattern[str] | None = None
+
+    def places(self, joined: str) -> list[int]:
+        """Which subjects of a text that holds each once, with NUL between them, pass: their places, ascending.
+
+        One search through the whole text, where the patterns are short enough: most texts hold many subjects.
+        """
+        if self.everything:
+            return list(range(joined.count("\0") + 1))
+        if sum(map(len, self.patterns)) > _LONGEST_EXPRESSION:
+            return [place for place, subject in enumerate(joined.split("\0")) if self.matches(subject)]
+        if self._among is None:
+            one_of = "|".join(map(_expression_among, self.patterns))
+            # Alone, a pattern stands bare: then the search leaps from one text that begins like it to the next.
+            self._among = re.compile(
+                f"\0{one_of}(?=\0)" if len(self.patterns) == 1 else f"\0(?:{one_of})(?=\0)"
+            )
+        text, place, at, found = f"\0{joined}\0", 0, 1, []
+        for match in self._among.finditer(text):
+            place += text.count("\0", at, match.start() + 1)
+            at = match.start() + 1
+            found.append(place)
+        return found
 
     def _compile(self) -> Callable[[str], bool]:
         if self.everything:
@@ -109,6 +132,15 @@ class Filter:
 
 def _anything(_subject: str) -> bool:
     return True
+
+
+def _expression_among(pattern: str) -> str:
+    """The pattern as an expression for a text of many subjects, with NUL between them."""
+    tokens = pattern.split(".")
+    parts = [r"[^.\0]+" if token == "*" else re.escape(token) for token in tokens]
+    if tokens[-1] == ">":
+        parts[-1] = r"[^\0]+"
+    return r"\.".join(parts)
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from railgun.model import wire
+from railgun.model.subjects import Filter
 
 BLOCK_SIZE = 512
 _BETWEEN = "\0"  # no subject holds it (SUB-03)
@@ -117,6 +118,17 @@ class Block:
         at = f"{_BETWEEN}{self._joined}{_BETWEEN}".find(f"{_BETWEEN}{subject}{_BETWEEN}")
         return None if at < 0 else self._joined.count(_BETWEEN, 0, at)
 
+    def numbers_of(self, wanted: Filter) -> list[int]:
+        """Which of the subjects the filter selects."""
+        if wanted.literal is None:
+            return wanted.places(self._joined)
+        number = self.number_of(wanted.literal)
+        return [] if number is None else [number]
+
+    @property
+    def num_subjects(self) -> int:
+        return self._joined.count(_BETWEEN) + 1
+
     def subject(self, index: int) -> str:
         return self.subjects[self.subject_of[index] if self.subject_of is not None else 0]
 
@@ -142,6 +154,13 @@ class Block:
     def is_gone(self) -> bool:
         """Whether none of its messages exists any more."""
         return self.removed is not None and int.from_bytes(self.removed, "little").bit_count() == self.count
+
+    def count_existing(self, start: int, stop: int) -> int:
+        """How many messages of the indexes [start, stop) were not removed."""
+        if start >= stop or self.removed is None:
+            return max(0, stop - start)
+        gone = int.from_bytes(self.removed, "little") >> start & (1 << stop - start) - 1
+        return stop - start - gone.bit_count()
 
     def existing(self, start: int) -> list[tuple[int, int]]:
         """Runs of messages from index ``start`` on that were not removed: index and count of each."""

@@ -64,7 +64,7 @@ def is_over(state: StreamState) -> bool:
     return 0 < config.max_msgs < state.messages or 0 < config.max_bytes < state.bytes
 
 
-def enforce(state: StreamState, subject: str, previous: int) -> None:
+def enforce(state: StreamState, subject: str, previous: int, *, why: str = "limit") -> None:
     """Remove the oldest until the stream is within its limits, after one more on ``subject``.
 
     ``previous`` is the newest message of the subject before that one, 0 if there was none. Where very many have to go, a
@@ -72,15 +72,15 @@ def enforce(state: StreamState, subject: str, previous: int) -> None:
     """
     per_subject, most = state.config.max_msgs_per_subject, WHILE_BEHIND if state.is_behind else STRETCH
     if per_subject == 1 and previous:
-        state.remove(previous)
+        state.remove(previous, why=why)
     for _ in range(most):
         if not 1 < per_subject < state.count_of(subject):
             break
-        state.remove(state.oldest_of(subject).sequence)  # LIM-07
+        state.remove(state.oldest_of(subject).sequence, why=why)  # LIM-07
     for _ in range(most):
         if not is_over(state):
             return
-        state.remove(state.first_seq)  # LIM-03, LIM-04
+        state.remove(state.first_seq, why=why)  # LIM-03, LIM-04
     if is_over(state):
         state.fall_behind()
 

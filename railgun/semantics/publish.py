@@ -240,7 +240,7 @@ def _publish_one(
     if not wanted:
         return sequence
     log.add(sequence, message.subject, headers, message.payload, time)
-    limits.enforce(state, message.subject, previous)
+    limits.enforce(state, message.subject, previous, why="evicted")
     if rollup:  # PUB-21 after LIM-03: the message first counts like any other
         _roll_up(state, message.subject, sequence, rollup)
     return sequence

@@ -266,7 +266,10 @@ class StreamState(StoredMessages):
         if self.compacted:
             self._bury(entry.subject, sequence)
         if self.consumers:
-            self.consumers.removed(sequence, entry.subject, why=why)
+            if why == "evicted":
+                self.consumers.evicted(sequence, entry.subject)
+            else:
+                self.consumers.removed(sequence, entry.subject, why=why)
         return True
 
     def fall_behind(self, behind: bool = True) -> None:

@@ -1,7 +1,7 @@
 """Where a consumer is in its stream, and how much lies ahead of it.
 
 The count is made when somebody asks and kept up from there: publishing costs nothing for it, and removing no more with
-many consumers than with one.
+many consumers than with one. Consumers of one filter count from where one of them is to where the next is.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from railgun.model.subjects import Filter
-from railgun.semantics.consumers.selection import count_from, count_in
+from railgun.semantics.consumers.selection import count_between, count_from, distance
 
 if TYPE_CHECKING:
     from railgun.semantics.stream import StreamState
 
 REMEMBERED = 10_000
+FILTERS = 1_000  # of which it is remembered who counted last
 
 Removal = tuple[int, int, Mapping[str, int]]  # [start, end) and how many messages of each subject
 
 
 class Removals:
-    """The newest removals from a stream, for those who counted before."""
+    """The newest removals from a stream, for those who counted before; and who these are, the last of each filter."""
 
     def __init__(self) -> None:
         self._newest: deque[Removal] = deque(maxlen=REMEMBERED)
         self.total = 0
+        self.counted: dict[Filter, Ahead] = {}
 
     def note(self, start: int, end: int, subjects: Mapping[str, int]) -> None:
         self._newest.append((start, end, subjects))
@@ -76,12 +78,29 @@ class Ahead:
         if self._count is not None:
             self._catch_up()
         if self._count is None:
-            self._count, self._as_of = count_from(stream, self.next, self._wanted), self._removals.total
+            self._count, self._as_of = self._count_anew(), self._removals.total
         elif self._counted_to <= stream.last_seq:
-            for block in stream.blocks(self._counted_to):
-                self._count += count_in(block, max(0, self._counted_to - block.base), self._wanted)
+            self._count += count_between(stream, self._counted_to, stream.last_seq + 1, self._wanted)
         self._counted_to = max(stream.last_seq + 1, self.next)
         return self._count
+
+    def _count_anew(self) -> int:
+        """From where another consumer of the same filter has counted, if that is nearer than either end of the stream."""
+        stream, wanted, counted = self._stream, self._wanted, self._removals.counted
+        other = counted.get(wanted)
+        if len(counted) >= FILTERS and other is None:
+            counted.clear()
+        counted[wanted] = self
+        gap = 0 if other is None else abs(other.next - self.next)
+        if other is None or other is self or gap > distance(stream, self.next):
+            return count_from(stream, self.next, wanted)
+        if other._count is not None:
+            other._catch_up()
+        if other._count is None:
+            return count_from(stream, self.next, wanted)
+        if self.next <= other.next:
+            return other.count() + count_between(stream, self.next, other.next, wanted)
+        return other.count() - count_between(stream, other.next, self.next, wanted)
 
     def _catch_up(self) -> None:
         """Take off what was removed since; start over where that cannot be told."""

@@ -34,6 +34,9 @@ class Consumers:
         self._stream = stream
         self.events: list[Event] = []  # of the drain that runs; whoever tells of them clears the list
         self.removals = Removals()
+        self._evicted: list[
+            tuple[int, int, dict[str, int]]
+        ] = []  # runs that the consumers were not told of yet
         self._made = 0
         self._by_number: dict[int, ConsumerState] = {}
         self._by_name: dict[str, ConsumerState] = {}
@@ -71,12 +74,14 @@ class Consumers:
     # -- reading
 
     def __iter__(self) -> Iterator[ConsumerState]:
+        self._tell_evicted()
         return iter(self._by_number.values())
 
     def __len__(self) -> int:
         return len(self._by_number)
 
     def get(self, name: str) -> ConsumerState | None:
+        self._tell_evicted()
         return self._by_name.get(name)
 
     def refusal(self, name: str) -> Refusal | None:
@@ -90,13 +95,14 @@ class Consumers:
         return None
 
     def by_number(self, number: int) -> ConsumerState | None:
+        self._tell_evicted()
         return self._by_number.get(number)
 
     def interested(self, subject: str) -> bool:
         """Whether any consumer wants messages on the subject (RET-12)."""
         known = self._interest.get(subject)
         if known is None:
-            known = any(consumer.terms.filter.matches(subject) for consumer in self)
+            known = any(one.terms.filter.matches(subject) for one in self._by_number.values())
             if len(self._interest) >= REMEMBERED_SUBJECTS:
                 self._interest.clear()
             self._interest[subject] = known
@@ -109,6 +115,7 @@ class Consumers:
 
         ``begins``: what :func:`start.find` found just now, if somebody has looked.
         """
+        self._tell_evicted()
         self._made += 1
         overlay, incarnation = self._stream.overlay, self._stream.incarnation
         overlay.put(keys.all_of(keys.CONSUMERS_MADE, incarnation), keys.number(self._made))
@@ -189,8 +196,29 @@ class Consumers:
 
     # -- what happens to messages
 
+    def evicted(self, sequence: int, subject: str) -> None:
+        """One message made room for another. Consumers are told of many at once, before anybody looks at them again."""
+        if self._evicted:
+            begin, end, subjects = self._evicted[-1]
+            # Below the first message of the stream there is nothing else that a run could take along.
+            if sequence == end or end < sequence < self._stream.first_seq:
+                subjects[subject] = subjects.get(subject, 0) + 1
+                self._evicted[-1] = (begin, sequence + 1, subjects)
+                return
+        self._evicted.append((sequence, sequence + 1, {subject: 1}))
+
+    def _tell_evicted(self) -> None:
+        if not self._evicted:
+            return
+        runs, self._evicted = self._evicted, []
+        for begin, end, subjects in runs:
+            self.removals.note(begin, end, subjects)
+            for consumer in list(self._holding.values()):
+                consumer.evicted(begin, end)
+
     def removed(self, sequence: int, subject: str, *, why: str = "limit") -> None:
         """One message is gone; where it was pending, it is no more (RDL-14, DEL-13)."""
+        self._tell_evicted()
         self.removals.note(sequence, sequence + 1, {subject: 1})
         for consumer in list(self._holding.values()):
             for run in consumer.vanished(sequence, sequence + 1):
@@ -199,6 +227,7 @@ class Consumers:
 
     def removed_run(self, begin: int, end: int, subjects: Mapping[str, int]) -> None:
         """All messages of [begin, end) are gone; so many of each subject."""
+        self._tell_evicted()
         self.removals.note(begin, end, subjects)
         for consumer in list(self._holding.values()):
             consumer.vanished(begin, end)
@@ -220,6 +249,7 @@ class Consumers:
 
     def next_deadline(self) -> int | None:
         """When the next ack wait or delay is over, ns."""
+        self._tell_evicted()
         for consumer in self._touched.values():
             self._deadlines.watch(consumer.number, consumer.redelivery.next_deadline())
         return self._deadlines.next(self._due)
@@ -245,11 +275,13 @@ class Consumers:
     @property
     def changed(self) -> bool:
         """Whether there is something to write when the drain ends."""
+        self._tell_evicted()
         return bool(self._touched)
 
     @property
     def touched(self) -> list[ConsumerState]:
         """Those that changed in the drain that runs: what is pending there may have become less."""
+        self._tell_evicted()
         return list(self._touched.values())
 
     def touch(self, consumer: ConsumerState) -> None:
@@ -263,6 +295,7 @@ class Consumers:
 
     def seal(self) -> None:
         """Write what changed into the overlay."""
+        self._tell_evicted()
         for number, consumer in self._touched.items():
             consumer.seal()
             self._deadlines.watch(number, consumer.redelivery.next_deadline())

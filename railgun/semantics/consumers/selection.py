@@ -21,10 +21,10 @@ def runs_in(block: Block, start: int, wanted: Filter) -> list[tuple[int, int]]:
     existing = block.existing(start)
     if wanted.everything or not existing:
         return existing
-    chosen = _chosen(block, wanted)
+    chosen = block.numbers_of(wanted)
     if not chosen:
         return []
-    if block.subject_of is None or (len(chosen) > 1 and len(chosen) == len(block.subjects)):
+    if block.subject_of is None or len(chosen) == block.num_subjects:
         return existing
     marks = _marks(block.subject_of, chosen)
     return [
@@ -51,9 +51,37 @@ def sizes_of(block: Block, runs: list[tuple[int, int]]) -> Sequence[int]:
     return [size for index, count in runs for size in block.sizes[index : index + count]]
 
 
-def count_in(block: Block, start: int, wanted: Filter) -> int:
-    """How many they are."""
-    return sum(count for _, count in runs_in(block, start, wanted))
+def count_in(block: Block, start: int, wanted: Filter, stop: int | None = None) -> int:
+    """How many existing messages of the indexes [start, stop) the filter selects; without looking at each."""
+    stop = block.count if stop is None else min(stop, block.count)
+    if wanted.everything:
+        return block.count_existing(start, stop)
+    chosen = block.numbers_of(wanted)
+    if not chosen:
+        return 0
+    if block.subject_of is None or len(chosen) == block.num_subjects:
+        return block.count_existing(start, stop)
+    marks = _marks(block.subject_of, chosen)
+    if block.removed is None:
+        return marks.count(1, start, stop)
+    return sum(marks.count(1, index, min(index + count, stop)) for index, count in block.existing(start))
+
+
+def count_between(stream: StreamState, start: int, end: int, wanted: Filter) -> int:
+    """How many existing messages of the sequences [start, end) the filter selects."""
+    start, end, total = max(start, stream.first_seq), min(end, stream.last_seq + 1), 0
+    if start >= end:
+        return 0
+    for block in stream.blocks(start, end):
+        if block.base >= end:
+            break
+        total += count_in(block, max(0, start - block.base), wanted, end - block.base)
+    return total
+
+
+def distance(stream: StreamState, start: int) -> int:
+    """How many sequences :func:`count_from` would look at, at most."""
+    return max(0, min(start - stream.first_seq, stream.last_seq + 1 - start))
 
 
 def count_from(stream: StreamState, start: int, wanted: Filter) -> int:
@@ -63,24 +91,9 @@ def count_from(stream: StreamState, start: int, wanted: Filter) -> int:
     if wanted.everything and not stream.num_deleted:
         return stream.last_seq + 1 - max(start, stream.first_seq)
     if start - stream.first_seq > stream.last_seq - start:
-        return sum(count_in(block, max(0, start - block.base), wanted) for block in stream.blocks(start))
+        return count_between(stream, start, stream.last_seq + 1, wanted)
     total = stream.messages if wanted.everything else sum(stream.subjects(wanted).values())
-    for block in stream.blocks(stream.first_seq):
-        if block.base >= start:
-            break
-        total -= count_in(block, max(0, stream.first_seq - block.base), wanted)
-        if block.end > start:
-            total += count_in(block, start - block.base, wanted)
-    return total
-
-
-def _chosen(block: Block, wanted: Filter) -> list[int]:
-    """The numbers of the subjects that the filter selects."""
-    if wanted.literal is not None:
-        number = block.number_of(wanted.literal)
-        return [] if number is None else [number]
-    # A sequence that was given but never stored has no subject: it does not exist, so it may count as chosen.
-    return [number for number, subject in enumerate(block.subjects) if not subject or wanted.matches(subject)]
+    return total - count_between(stream, stream.first_seq, start, wanted)
 
 
 def _marks(numbers: array[int], chosen: list[int]) -> bytes:

@@ -209,10 +209,18 @@ class ConsumerState:
     def vanished(self, start: int, end: int) -> list[PendingRun]:
         """Messages are gone from the stream: what of them was pending (RDL-14)."""
         runs = self.pending.remove(start, end)
-        self._give_up(runs)
+        if runs:
+            self._give_up(runs)
         if self.given_up and self.given_up.remove(start, end):
             self.touch()
         return runs
+
+    def evicted(self, start: int, end: int) -> None:
+        """Messages went one after the other, and nobody looked in between: as :meth:`vanished` of each."""
+        for run in self.pending.remove(start, end):
+            self._give_up([run])  # the floor of policy ``all`` follows each
+        if self.given_up and self.given_up.remove(start, end):
+            self.touch()
 
     def purged(self, next_sequence: int) -> None:
         """Everything that it wants below this sequence is gone, and passed over (DEL-12)."""
