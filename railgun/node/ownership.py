@@ -35,6 +35,7 @@ log = logging.getLogger("railgun.node")
 
 REGISTRAR = 0  # the partition whose shard registers streams
 SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that are no longer kept
+SWEPT_BODIES = 2_500  # of them, bodies of one stream: others need not wait until it has none left
 
 Send = Callable[[int, Forward], None]
 
@@ -216,7 +217,7 @@ class OwnedStreams:
         untidy = self._memory.untidy
         for state in [one for one in self._states.values() if one.incarnation in untidy]:
             if left:
-                left -= state.bodies.drop_strays(left)
+                left -= state.drop_stray_bodies(min(left, SWEPT_BODIES))
         for name, state in list(self._doomed.items()):
             if not left:
                 return

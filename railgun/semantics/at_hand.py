@@ -6,6 +6,7 @@ there, or beside their block on the owner's disk. Only kept bodies are state: th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from railgun.model import wire
@@ -32,7 +33,7 @@ class BodiesAtHand:
         self.recent: RecentMessages | None = None  # of the shard; a stream can do without
         # Of the block that was looked at last: neighbours follow.
         self._beside: tuple[int, PackedBodies | None] = (0, None)
-        self._stray = range(0)  # kept bodies of these messages are needed no more
+        self._swept_below = 0  # where the removal of strays goes on: a table is slow where much was removed
 
     def find(self, sequence: int, index: MessageIndex) -> tuple[Headers, bytes] | None:
         """Headers and payload of a message that exists, None if only the log has them."""
@@ -80,36 +81,48 @@ class BodiesAtHand:
         if self._may_have(sequence):
             self._overlay.delete(self._key(sequence))
 
+    @property
+    def may_have_some(self) -> bool:
+        """Whether the table may hold bodies of messages that are no copies."""
+        return self.keeps or self._incarnation in self._memory.untidy
+
     def _may_have(self, sequence: int) -> bool:
         """Whether the table may hold the body."""
-        return self.keeps or sequence < self.copied_below or sequence in self._stray
+        return sequence < self.copied_below or self.may_have_some
 
-    def find_strays(self, first: int, end: int) -> None:
-        """Bodies below the first message are of no use; nor, where none are kept, those up to ``end`` that are no copies."""
-        prefix = keys.all_of(keys.BODY, self._incarnation)
-        lowest = next((keys.sequence_in(key) for key, _ in self._overlay.scan(prefix)), end)
-        if self.keeps or lowest < first < self.copied_below:
-            self._stray = range(lowest, first)
-        else:
-            self._stray = range(max(lowest, self.copied_below), end)
-        if self._stray:
+    # -- strays: bodies in the table that nobody needs
+
+    def find_strays(self, first: int) -> None:
+        """Untidy if there are any. ``first``: the first message."""
+        self._swept_below = 0
+        if next(self._strays(first), None) is not None:
             self._memory.untidy.add(self._incarnation)
 
-    def drop_strays(self, most: int) -> int:
-        """Remove so many at most of the bodies that nobody needs; how many it were. Untidy no more if that was all."""
-        prefix = keys.all_of(keys.BODY, self._incarnation)
-        found = self._overlay.scan(prefix, prefix + keys.number(self._stray.start))
-        doomed = list(islice(takewhile(self._is_stray, (key for key, _ in found)), most))
+    def drop_strays(self, first: int, most: int) -> int:
+        """Remove so many at most; how many it were. Untidy no more if that was all."""
+        doomed = list(islice(self._strays(first), most))
         for key in doomed:
             self._overlay.delete(key)
-        end = self._stray.stop
-        self._stray = range(end if len(doomed) < most else keys.sequence_in(doomed[-1]) + 1, end)
-        if not self._stray:
+        if len(doomed) < most:
             self._memory.untidy.discard(self._incarnation)
+        else:
+            self._swept_below = keys.sequence_in(doomed[-1]) + 1
         return len(doomed)
 
-    def _is_stray(self, key: bytes) -> bool:
-        return keys.sequence_in(key) in self._stray
+    def _strays(self, first: int) -> Iterator[bytes]:
+        """Their keys, as things are now: below the first message; and where none are kept, all that are no copies.
+
+        What is a stray is never remembered: a body that is one now is a copy once its message is a straggler.
+        """
+        yield from takewhile(lambda key: keys.sequence_in(key) < first, self._kept_from(0))
+        if not self.keeps:
+            yield from self._kept_from(max(first, self.copied_below))
+
+    def _kept_from(self, sequence: int) -> Iterator[bytes]:
+        """Keys of kept bodies from the sequence on, without those that were looked at before."""
+        prefix = keys.all_of(keys.BODY, self._incarnation)
+        start = prefix + keys.number(max(sequence, self._swept_below))
+        return (key for key, _ in self._overlay.scan(prefix, start))
 
     def _key(self, sequence: int) -> bytes:
         return keys.of(keys.BODY, self._incarnation, sequence)

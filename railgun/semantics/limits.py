@@ -86,8 +86,10 @@ def enforce(state: StreamState, subject: str, previous: int, *, why: str = "limi
 
 
 def tighten(state: StreamState, before: StreamConfig) -> None:
-    """The configuration changed: what is beyond the new limits is left to remove (UPD-06)."""
+    """The configuration changed: what is beyond the new limits is left to remove (UPD-06); of a sealed stream, nothing (UPD-08)."""
     per_subject, former = state.config.max_msgs_per_subject, before.max_msgs_per_subject
+    if state.config.sealed:
+        state.unneeded.clear()
     if per_subject <= 0 or state.config.sealed:
         state.crowded = 0
     elif former <= 0 or per_subject < former:

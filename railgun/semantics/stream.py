@@ -283,7 +283,8 @@ class StreamState(StoredMessages):
     @property
     def removal_cost(self) -> int:
         """What removing a message of a run costs, in messages looked at."""
-        return ONE_BY_ONE if self.bodies.keeps or self.compacted or self._by_subject.ordered else 1
+        alone = self.bodies.may_have_some or self.compacted or self._by_subject.ordered
+        return ONE_BY_ONE if alone else 1
 
     def remove_run(self, start: int, end: int) -> None:
         """Every message of [start, end) is gone."""
@@ -331,8 +332,11 @@ class StreamState(StoredMessages):
         return gone
 
     def _find_stray_bodies(self) -> None:
-        """Bodies below the first message are of no use; and all but copies, where the stream keeps none any more."""
-        self.bodies.find_strays(self.first_seq, self.last_seq + 1)
+        self.bodies.find_strays(self.first_seq)
+
+    def drop_stray_bodies(self, most: int) -> int:
+        """Remove some of the bodies that nobody needs from the table; how many it were."""
+        return self.bodies.drop_strays(self.first_seq, most)
 
     # -- the end of a drain
 

@@ -49,7 +49,7 @@ _LENGTHS = {
     **dict.fromkeys((CURSOR, CLOCK_SHIFT, NEXT_INCARNATION, CAPTURES, UNFINISHED), 1),
     **dict.fromkeys((STREAM, CONSUMERS_MADE), 1 + _NUMBER.size),
     **dict.fromkeys((BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMER), 1 + 2 * _NUMBER.size),
-    PENDING: 1 + 3 * _NUMBER.size,
+    **dict.fromkeys((PENDING, GIVEN_UP), 1 + 3 * _NUMBER.size),
 }
 
 

@@ -100,6 +100,11 @@ def _update(random: Random) -> dict[str, Any]:
     }
 
 
+def _keep_bodies(random: Random) -> dict[str, Any]:
+    """Bodies are kept in the table or leave it, and nothing else changes."""
+    return {"stream": random.choice(STREAMS[:3]), "fields": {"allow_direct": random.random() < 0.5}}
+
+
 def _of_stream(random: Random) -> dict[str, Any]:
     return {"stream": random.choice(STREAMS)}
 
@@ -283,6 +288,7 @@ def _nothing(random: Random) -> dict[str, Any]:
 _MAKERS = {
     "create": _create,
     "update": _update,
+    "keep_bodies": _keep_bodies,
     "remove": _of_stream,
     "publish": _publish,
     "delete": _delete,
@@ -306,6 +312,7 @@ _MAKERS = {
 _WEIGHTS = {
     "create": 1,
     "update": 3,
+    "keep_bodies": 2,
     "remove": 0.5,
     "publish": 22,
     "delete": 4,

@@ -51,6 +51,8 @@ class Player:
         known = {"name": stream} if state is None else state.config.to_api()
         self._ask(f"STREAM.UPDATE.{stream}", known | fields)
 
+    _do_keep_bodies = _do_update
+
     def _do_remove(self, stream: str) -> None:
         self._ask(f"STREAM.DELETE.{stream}")
 

@@ -14,7 +14,7 @@ from typing import Any
 from railgun.model.frames import fill
 from railgun.model.messages import StoredMessage
 from railgun.model.wire import Frame, Located
-from railgun.node import leases
+from railgun.node import leases, ownership
 from railgun.node.consumer_room import ConsumerRoom
 from railgun.node.core import ShardCore
 from railgun.node.drain import Drain, LogAppend
@@ -42,6 +42,7 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (collection, "REMEMBERED_SUBJECTS", 2),
     (stream, "ACCEPTED_SUBJECTS", 2),
     (leases, "FEW_MESSAGES", 1),
+    (ownership, "SWEPT_BODIES", 1),
     (stragglers, "SPAN", 3),
     (stragglers, "OF_THE_LIVE", 1),
     (stragglers, "AT_ONCE", 2),

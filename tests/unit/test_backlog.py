@@ -155,3 +155,23 @@ def test_the_last_consumer_takes_everything_with_it(fields: dict[str, Any]) -> N
     assert state_of(shards).messages == 0
     assert state_of(shards).first_seq == STORED + 1
     assert not fields or max(removed) <= MOST
+
+
+@pytest.mark.rule("UPD-08")
+@pytest.mark.parametrize("fate", ["commit", "abort", "restart"])
+def test_a_stream_that_is_sealed_keeps_what_was_still_to_be_removed(fate: str) -> None:
+    shards = filled(retention="interest")
+    config = {"name": "two", "durable_name": "two", "ack_policy": "explicit", "filter_subject": "s.9"}
+    shards.request("CONSUMER.CREATE.S.two", {"stream_name": "S", "config": config}, stream="S")
+    shards.settle()
+    shards.request("CONSUMER.DELETE.S.one", stream="S")
+    shards.step(0)
+    sealing = update(retention="interest", sealed=True)(shards)
+    while not state_of(shards).config.sealed:
+        shards.step(0)
+    left = state_of(shards).messages
+    assert STORED // 10 < left < STORED, "it is sealed in the midst of the removal"
+    assert not any(settled(shards, fate))
+    assert state_of(shards).messages == left
+    if fate != "restart":
+        assert shards.answer(sealing)["state"]["messages"] == left

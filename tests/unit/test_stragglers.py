@@ -9,6 +9,7 @@ import pytest
 from railgun.client.facade import Railgun
 from railgun.model.consumer_wire import AckRun, Pull
 from railgun.model.wire import Located
+from railgun.node import ownership
 from railgun.semantics import stragglers
 from railgun.semantics.stream import StreamState
 from railgun.state import keys
@@ -130,6 +131,83 @@ def test_a_log_that_cannot_be_read_is_left_as_it_is() -> None:
     assert len(asked) == 2, "it is not asked for again in each drain"
     assert state_of(shards).copied_below == 0
     assert shards.drains[-1].trims[0].offset <= min(shards.logs[state_of(shards).topic].records)
+
+
+def kept(shards: Shards, stream: str) -> list[int]:
+    """The messages whose bodies are in the table."""
+    state = shards.cores[0]._streams.get(stream)
+    assert state is not None
+    found = shards.tables[0].scan(keys.all_of(keys.BODY, state.incarnation))
+    return [keys.sequence_in(key) for key, _ in found]
+
+
+@pytest.mark.parametrize("fate", ["commit", "abort", "restart"])
+def test_copies_made_while_strays_are_swept_stay(monkeypatch: pytest.MonkeyPatch, fate: str) -> None:
+    """The bodies of A are swept first; meanwhile stragglers of Q are copied, whose kept bodies wait to be swept."""
+    monkeypatch.setattr(ownership, "SWEPT_KEYS", 5)
+    shards = Shards(partitions=1)
+    for name in "AQ":
+        config = {"name": name, "subjects": [f"{name}.>"], "allow_direct": True}
+        shards.request(f"STREAM.CREATE.{name}", config)
+        shards.settle()
+        for first in range(1, 300, 100):
+            payloads = [b"%d" % (first + at) for at in range(100)]
+            shards.publish(name, [f"{name}.x"] * 100, payloads=payloads)
+            shards.settle()
+    for name in "AQ":
+        shards.request(f"STREAM.UPDATE.{name}", {"name": name, "subjects": [f"{name}.>"]})
+    for _ in range(3):
+        shards.step(0)
+    for sequence in range(11, 301):
+        shards.request("STREAM.MSG.DELETE.Q", {"seq": sequence})
+    shards.step(0)
+    for number in range(8):
+        shards.publish("Q", ["Q.x"], payloads=[b"new"])
+        shards.step(0, abort=fate == "abort" and number % 2 == 0)
+        if fate == "restart":
+            shards.restart(0)
+    assert state_of(shards).copied_below == 301
+    assert len(kept(shards, "A")) > 100, "the sweep has not come to Q"
+    shards.settle()
+    trim(shards)
+    shards.restart(0)
+    shards.settle()
+    assert (kept(shards, "A"), kept(shards, "Q")) == ([], list(range(1, 11)))
+    expected = {one: b"%d" % one for one in range(1, 11)} | dict.fromkeys(range(301, 309), b"new")
+    assert shards.snapshot()["Q"]["payloads"] == expected
+
+
+def test_what_is_removed_before_it_is_swept_leaves_nothing_among_the_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ownership, "SWEPT_KEYS", 1)
+    monkeypatch.setattr(stragglers, "OF_THE_LIVE", 1)
+    shards = Shards(partitions=1)
+    config = {"name": "Q", "subjects": ["Q.>"], "retention": "workqueue"}
+    shards.request("STREAM.CREATE.Q", config | {"allow_direct": True})
+    shards.settle()
+    fields = {"durable_name": "C", "ack_policy": "explicit", "max_ack_pending": -1}
+    shards.request("CONSUMER.CREATE.Q.C", {"stream_name": "Q", "config": fields}, stream="Q")
+    shards.publish("Q", ["Q.x"] * 300)
+    shards.command("Q", "C", pull=Pull(1, batch=300))
+    shards.settle()
+    shards.request("STREAM.UPDATE.Q", config)
+    shards.command("Q", "C", acks=[AckRun("ack", 11, 279, 11, 1)])
+    for _ in range(8):
+        shards.publish("Q", ["Q.x"])
+        shards.step(0)
+    assert state_of(shards).copied_below == 290
+    shards.settle()
+    assert kept(shards, "Q") == list(range(1, 11))
+
+
+@pytest.mark.rule("DEL-06")
+def test_copies_leave_the_table_with_a_purge() -> None:
+    shards = queue()
+    assert kept(shards, "Q") == STUCK
+    shards.request("STREAM.PURGE.Q")
+    shards.settle()
+    assert kept(shards, "Q") == []
 
 
 @pytest.mark.rule("RET-01", "RDL-01")
