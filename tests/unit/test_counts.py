@@ -230,3 +230,24 @@ def test_whoever_looks_at_consumers_finds_no_evicted_message_pending(
         stream.remove(stream.first_seq, why="evicted")
     look(stream.consumers)
     assert (consumer.pending.lowest(), stream.consumers.removals.total > 0) == (4, True)
+
+
+@pytest.mark.parametrize("between", [{}, {"filter_subject": "S.b"}], ids=["deleted", "changed and deleted"])
+def test_a_consumer_that_is_gone_is_not_counted_from(between: dict[str, Any]) -> None:
+    shards = _created()
+    shards.publish("S", ["S.a", "S.b"] * 20)
+    _consumer(shards, "one", filter_subject="S.a")
+    consumer = _stream(shards).consumers.get("one")
+    assert consumer is not None
+    assert consumer.num_pending == 20
+    if between:
+        _consumer(shards, "one", **between)
+    shards.request("CONSUMER.DELETE.S.one", stream="S")
+    shards.settle()
+    for sequence in range(11, 31):
+        shards.request("STREAM.MSG.DELETE.S", {"seq": sequence})
+    shards.settle()
+    _consumer(shards, "two", filter_subject="S.a")
+    consumer = _stream(shards).consumers.get("two")
+    assert consumer is not None
+    assert consumer.num_pending == 10

@@ -163,6 +163,8 @@ class Consumers:
         for known in (self._by_number, self._touched, self._holding):
             known.pop(number, None)
         del self._by_name[consumer.name]
+        if not self:
+            self.removals.counted.clear()  # nobody notes what is removed from now on
         self._deadlines.forget(number)
         overlay.delete(keys.of(keys.CONSUMER, incarnation, number))
         for prefix in (keys.all_pending(incarnation, number), keys.all_given_up(incarnation, number)):
