@@ -7,8 +7,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["tests.rules.report"]  # which rules the tests show: `make rules`
+
+
+settings.register_profile("railgun", deadline=None)  # a busy machine is not a defect
+settings.load_profile("railgun")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

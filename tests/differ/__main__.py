@@ -7,6 +7,7 @@ printed, and the exit code is 1; ``--keep-going`` collects them by kind.
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 import tempfile
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep-going", action="store_true", help="collect findings instead of stopping")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run this one sequence (JSON)")
     options = parser.parse_args(arguments)
+    logging.getLogger("railgun").setLevel(logging.CRITICAL)  # what fails is in the answer
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends in order
     with _arena() as arena:
         run = _Run(arena, keep_going=options.keep_going)

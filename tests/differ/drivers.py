@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -85,7 +84,6 @@ class MemoryDriver:
     name = "railgun"
 
     def __init__(self) -> None:
-        logging.getLogger("railgun").setLevel(logging.CRITICAL)  # what fails is in the answer
         self._addresses = Addresses()
         self._railgun = railgun.connect("memory://")
 

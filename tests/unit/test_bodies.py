@@ -35,7 +35,7 @@ def test_every_packed_message_is_found_and_no_other(messages: Messages, also: li
         assert packed.find(index) == messages.get(index)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.dictionaries(st.integers(0, 511), _message, min_size=1, max_size=4),
     st.lists(st.sampled_from([1, 300, 65_535, 65_536, 66_000]), min_size=1, max_size=2),

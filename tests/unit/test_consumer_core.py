@@ -138,7 +138,7 @@ def infos(shards: Shards) -> list[Any]:
     return [shards.answer(request) for request in asked]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(commands, max_size=30),
     st.lists(st.sampled_from(["commit", "abort", "abort twice"]), min_size=1),
@@ -169,7 +169,7 @@ def test_aborted_drains_leave_no_trace(
     assert [one.reason for one in rough.rejected] == [one.reason for one in calm.rejected]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(commands, max_size=30), three, st.integers(1, 9))
 def test_a_new_owner_knows_what_is_durable(
     history: list[tuple[Any, ...]], consumers: list[dict[str, Any]], every: int
@@ -383,7 +383,7 @@ numbers = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 2**31 - 1, 2**40, 2**63 - 1
 small = st.sampled_from([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.builds(

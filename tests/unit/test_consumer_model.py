@@ -657,7 +657,7 @@ steps = st.sampled_from([*often, "update", "drain", "drain", "delete", "forget",
     publishes,
     st.lists(steps, min_size=10, max_size=50),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_history_is_that_of_the_model(
     retention: str,
     configs: list[dict[str, Any]],

@@ -142,13 +142,13 @@ def check_readable(shards: Shards) -> None:
 # ------------------------------------------------------------ aborted, restarted, cut elsewhere
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(commands, max_size=25), st.lists(st.sampled_from(["commit", "abort", "restart"]), min_size=1))
 def test_aborted_drains_and_restarts_leave_no_trace(history: list[tuple[Any, ...]], fates: list[str]) -> None:
     check_same(lived(history, fates), lived(history, ["commit"]))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.lists(commands, max_size=25),
     st.lists(st.sampled_from(["commit", "abort", "restart"]), min_size=1),
@@ -183,7 +183,7 @@ def check_same(rough: Shards, calm: Shards) -> None:
     check_readable(rough)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(commands, max_size=25))
 def test_a_core_loaded_from_its_table_equals_the_one_that_ran(history: list[tuple[Any, ...]]) -> None:
     """CLU-13: everything visible is in the records that the drains wrote."""
@@ -209,7 +209,7 @@ def _true_deadline(core: Any) -> int | None:
     return due
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(commands.filter(lambda command: command[0] != "later"), max_size=25),
     st.integers(1, 4),
@@ -231,7 +231,7 @@ def test_it_does_not_matter_where_drains_are_cut(history: list[tuple[Any, ...]],
         assert published == list(whole.outcomes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(commands, max_size=15))
 def test_records_that_were_decided_are_dropped_when_they_come_again(history: list[tuple[Any, ...]]) -> None:
     """The group's offsets may be older than the table: the cursor knows what was decided."""
@@ -305,7 +305,7 @@ def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
     return kind, bytes(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         mutated() | st.tuples(st.sampled_from(["pack", "request", "forward", "odd"]), st.binary()), max_size=6

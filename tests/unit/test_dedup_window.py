@@ -103,7 +103,7 @@ class Machine:
         assert self.window.everything() == {one: sequence for one, (sequence, _) in self.model.items()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example([("one", "id-1"), ("one", "id-0"), ("commit",), ("later", 10), ("one", "id-0")], 1)
 @given(st.lists(steps, max_size=40), st.sampled_from([0, 1, 3, 5, 100]))
 def test_the_window_equals_a_dictionary_of_times(history: list[tuple[Any, ...]], held: int) -> None:

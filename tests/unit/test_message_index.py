@@ -246,7 +246,7 @@ def play(machine: Machine, history: list[tuple[Any, ...]]) -> None:
     machine.check()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(steps, max_size=30), st.sampled_from([-1, 5]), st.booleans())
 def test_a_stream_equals_the_model_through_any_history(
     history: list[tuple[Any, ...]], per_subject: int, bodies: bool

@@ -139,7 +139,7 @@ def by_index(outcome: Outcome) -> dict[int, int | Refusal]:
 # ------------------------------------------------------------ the same outcome
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(configs, st.lists(packs(), max_size=5), platforms, rooms)
 def test_columns_packs_and_single_messages_give_the_same_outcome(
     config: StreamConfig, sent: list[Pack], platform: ClusterLimits, room: int
@@ -190,7 +190,7 @@ def test_an_empty_pack_changes_nothing() -> None:
 # ------------------------------------------------------------ limits
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(configs, st.lists(packs(), max_size=6), platforms)
 def test_no_limit_is_ever_exceeded(config: StreamConfig, sent: list[Pack], platform: ClusterLimits) -> None:
     state, log, time = stream(config), Stored(), 1_000
@@ -222,7 +222,7 @@ def reconfigure(state: StreamState, config: StreamConfig) -> None:
     finish(backlog.catch_up(state))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(packs(with_headers=False), max_size=6), configs, configs)
 def test_a_tighter_configuration_trims_at_once(
     sent: list[Pack], loose: StreamConfig, tight: StreamConfig
@@ -246,7 +246,7 @@ def test_a_tighter_configuration_trims_at_once(
 # ------------------------------------------------------------ what compaction keeps
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @example(
     [Pack(["b", "b"], [], [], [b"", b""]), Pack([], [], [], [])], [(1, 3)], -1, []
 )  # keys were shared before

@@ -66,7 +66,7 @@ def stream_of(packs: list[list[str]], gone: list[int], *, per_subject: int, held
     return state
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     packs,
     st.lists(st.integers(1, 40), max_size=15),
@@ -93,7 +93,7 @@ def test_every_search_finds_what_looking_at_each_message_finds(
     assert taken == late
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(packs, packs, st.lists(st.integers(1, 60), max_size=20), st.sampled_from(PATTERNS), st.integers(0, 40))
 def test_a_search_sees_what_comes_and_goes_between_its_steps(
     packs: list[list[str]], later: list[list[str]], gone: list[int], pattern: str, start: int

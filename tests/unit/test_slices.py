@@ -88,7 +88,7 @@ def tiny_slices() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(shapes, st.lists(commands, max_size=25), st.sets(st.integers(0, 9), max_size=4))
 def test_slices_of_any_size_end_the_same(
     shape: dict[str, Any], history: list[tuple[str, Any]], aborted: set[int]

@@ -24,7 +24,7 @@ patterns = st.builds(
 ).filter(bool)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.lists(st.lists(subjects, max_size=8), max_size=5),
     st.lists(patterns, min_size=1, max_size=3),

@@ -89,7 +89,7 @@ def opened(path: Path, *, identity: str = "cluster/topic", max_age: float = 3600
     return RocksTable(path, identity=identity, max_age=max_age)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(todo=operations, asked=questions)
 def test_every_table_answers_alike(
     rocks_folder: Path, todo: list[tuple[str, bytes, bytes]], asked: list[tuple[bytes, bytes]]
