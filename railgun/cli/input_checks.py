@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.cli.findings import Finding, note, ok, wrong
 from railgun.kafka.answers import answer_of
-from railgun.kafka.ends import Place
+from railgun.kafka.ends import Place, by_admin
 from railgun.kafka.readings import Reading, go_on, look
 from railgun.kafka.trouble import in_words
 
@@ -28,7 +28,7 @@ def check_inputs(admin: AdminClient, group: str, topics: Collection[str]) -> Ite
         yield note("inputs", str(reason), "grant DESCRIBE on the group: railgun init --print-acls")
         return
     faults = 0
-    for (topic, partition), found in look(admin, told).items():
+    for (topic, partition), found in look(admin, by_admin(admin, committed=False), told).items():
         fault = go_on(told[topic, partition], found).wrong
         if fault:
             faults += 1

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from railgun.cli.findings import Finding, note, ok, wrong
-from railgun.kafka.ends import FIRST, LAST, offsets
+from railgun.kafka.ends import FIRST, LAST, by_admin, offsets
 from railgun.kafka.settings import KafkaSettings
 
 # A worker's transaction times out after 10 s, and the broker looks for such every 10 s: older than this is not normal.
@@ -25,8 +25,8 @@ _READ: Final = 3.0
 def records_in(admin: AdminClient, topic: str, partitions: int) -> int:
     """About how many records the topic holds (markers of transactions count too)."""
     places = [(topic, number) for number in range(partitions)]
-    first = offsets(admin, dict.fromkeys(places, FIRST), IsolationLevel.READ_UNCOMMITTED).found
-    last = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_UNCOMMITTED).found
+    ask = by_admin(admin, committed=False)
+    first, last = (offsets(ask, dict.fromkeys(places, end)).found for end in (FIRST, LAST))
     return sum(last[place] - first.get(place, last[place]) for place in last)
 
 
@@ -35,8 +35,8 @@ def hung_transactions(
 ) -> Iterator[Finding]:
     """One finding a partition that an old transaction holds up, or one that all is well."""
     places = [(name, number) for name, count in topics.items() for number in range(count)]
-    stable = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_COMMITTED).found
-    ends = offsets(admin, dict.fromkeys(places, LAST), IsolationLevel.READ_UNCOMMITTED).found
+    stable = offsets(by_admin(admin, committed=True), dict.fromkeys(places, LAST)).found
+    ends = offsets(by_admin(admin, committed=False), dict.fromkeys(places, LAST)).found
     held = {place: offset for place, offset in stable.items() if offset < ends.get(place, offset)}
     ages = {place: age_of_record(settings, *place, offset) for place, offset in held.items()}
     hung = [place for place, age in ages.items() if age is not None and age > HUNG_AFTER]

@@ -1,19 +1,30 @@
-"""Where partitions begin and end: the brokers are asked once for all of them, not once for each."""
+"""Where partitions begin and end: the brokers are asked once for all of them, not once for each.
+
+Two ways to ask. An AdminClient names each partition that does not answer, but ends the whole process now and then when a
+broker goes away (librdkafka issue 4605), and knows a leader by an old epoch until it reads the metadata again: it is for
+``railgun doctor``. A consumer does neither, and fails for all partitions at once: it is for workers.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from railgun.kafka.answers import answer_of
 
-FIRST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-LAST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+FIRST: Final = (
+    -2
+)  # the protocol's own numbers; any other is a time, in ms: the first record that is not older
+LAST: Final = -1
+_SPECS: Final[dict[int, OffsetSpec]] = {
+    FIRST: OffsetSpec.earliest(),  # type: ignore[no-untyped-call]
+    LAST: OffsetSpec.latest(),  # type: ignore[no-untyped-call]
+}
 _ASK: Final = 10.0
 _PAUSE: Final = 0.1
 _GONE: Final = frozenset(
@@ -41,21 +52,20 @@ class Offsets(NamedTuple):
         return self.found
 
 
-def offsets(
-    admin: AdminClient,
-    wanted: Mapping[Place, OffsetSpec],
-    isolation: IsolationLevel,
-    patience: float = 0.0,
-) -> Offsets:
-    """What is wanted of each partition. With READ_COMMITTED, the last is where the first open transaction begins.
+Ask = Callable[[Mapping[Place, int]], Offsets]
 
-    Partitions that cannot tell just now, because their leader changes, are asked again for ``patience`` seconds.
+
+def offsets(ask: Ask, wanted: Mapping[Place, int], patience: float = 0.0) -> Offsets:
+    """What is wanted of each partition: FIRST, LAST or a time. For a time without a record, the answer is below 0.
+
+    Whoever asks for committed records gets, as LAST, where the first open transaction begins. Partitions that cannot tell
+    just now, because their leader changes, are asked again for ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
-    answers = _ask(admin, wanted, isolation)
+    answers = ask(wanted) if wanted else Offsets({}, {})
     while answers.passing and time.monotonic() < deadline:
         time.sleep(_PAUSE)
-        again = _ask(admin, {place: wanted[place] for place in answers.passing}, isolation)
+        again = ask({place: wanted[place] for place in answers.passing})
         for place in again.found:
             del answers.failed[place]
         answers.found.update(again.found)
@@ -63,16 +73,45 @@ def offsets(
     return answers
 
 
-def _ask(admin: AdminClient, wanted: Mapping[Place, OffsetSpec], isolation: IsolationLevel) -> Offsets:
-    answers = Offsets({}, {})
-    if not wanted:
-        return answers
-    request = {TopicPartition(*place): spec for place, spec in wanted.items()}
-    asked = admin.list_offsets(request, isolation_level=isolation, request_timeout=_ASK)
-    for place, future in asked.items():
-        key = (place.topic, place.partition)
+def by_consumer(consumer: Consumer) -> Ask:
+    """Ask through a consumer, by its level of isolation."""
+
+    def ask(wanted: Mapping[Place, int]) -> Offsets:
+        answers = Offsets({}, {})
+        places = [TopicPartition(*place, offset) for place, offset in wanted.items()]
         try:
-            answers.found[key] = answer_of(future, _ASK + 2).offset
+            told = consumer.offsets_for_times(places, _ASK)
         except KafkaException as error:
-            answers.failed[key] = error.args[0]
-    return answers
+            return Offsets({}, dict.fromkeys(wanted, error.args[0]))
+        for place in told:
+            key = (place.topic, place.partition)
+            if place.error is None:
+                answers.found[key] = place.offset
+            else:
+                answers.failed[key] = place.error
+        return answers
+
+    return ask
+
+
+def by_admin(admin: AdminClient, *, committed: bool) -> Ask:
+    """Ask through an AdminClient."""
+    isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+    def ask(wanted: Mapping[Place, int]) -> Offsets:
+        answers = Offsets({}, {})
+        request = {TopicPartition(*place): _spec(offset) for place, offset in wanted.items()}
+        asked = admin.list_offsets(request, isolation_level=isolation, request_timeout=_ASK)
+        for place, future in asked.items():
+            key = (place.topic, place.partition)
+            try:
+                answers.found[key] = answer_of(future, _ASK + 2).offset
+            except KafkaException as error:
+                answers.failed[key] = error.args[0]
+        return answers
+
+    return ask
+
+
+def _spec(wanted: int) -> OffsetSpec:
+    return _SPECS.get(wanted) or OffsetSpec.for_timestamp(wanted)

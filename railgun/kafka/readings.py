@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from confluent_kafka import IsolationLevel
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from railgun.kafka.ends import LAST, Place, offsets
+from railgun.kafka.ends import LAST, Ask, Place, by_consumer, offsets
+from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import topic_ids
 
 _MS = 1_000_000
@@ -70,18 +70,29 @@ def go_on(read: Reading, found: Found) -> Continuation:
     return Continuation(read.offset)
 
 
-def look(admin: AdminClient, readings: Mapping[Place, Reading], patience: float = 0.0) -> dict[Place, Found]:
-    """The partitions as they are; those of a topic that is gone are left out. Raises KafkaException."""
+def look_from_worker(
+    kafka: KafkaSettings, admin: AdminClient, readings: Mapping[Place, Reading], patience: float = 0.0
+) -> dict[Place, Found]:
+    """As :func:`look`, with a consumer of its own that asks."""
+    asker = Consumer(kafka.consumer(isolation_level="read_uncommitted"))
+    try:
+        return look(admin, by_consumer(asker), readings, patience)
+    finally:
+        asker.close()
+
+
+def look(
+    admin: AdminClient, ask: Ask, readings: Mapping[Place, Reading], patience: float = 0.0
+) -> dict[Place, Found]:
+    """The partitions as they are; those of a topic that is gone are left out. Raises KafkaException.
+
+    ``ask``: about all records, committed or not.
+    """
     ids = topic_ids(admin, {topic for topic, _ in readings})
     there = [place for place in readings if place[0] in ids]
-    uncommitted = IsolationLevel.READ_UNCOMMITTED
-    ends = offsets(admin, dict.fromkeys(there, LAST), uncommitted, patience).check()
-    later = {
-        place: OffsetSpec.for_timestamp(readings[place].received // _MS + 1)
-        for place in there
-        if readings[place].received
-    }
-    newer = offsets(admin, later, uncommitted, patience).check()
+    ends = offsets(ask, dict.fromkeys(there, LAST), patience).check()
+    later = {place: readings[place].received // _MS + 1 for place in there if readings[place].received}
+    newer = offsets(ask, later, patience).check()
     return {
         place: Found(ids[place[0]], end, newer[place] if newer.get(place, -1) >= 0 else None)
         for place, end in ends.items()

@@ -60,7 +60,7 @@ class Claim:
         while True:
             if not self._context.is_current(self._membership):
                 raise OwnerLost("the consumer group has moved on")
-            answer = self._context.owns(self._membership, self._partition)
+            answer = self._context.confirmed(self._membership)
             if answer:
                 return
             if answer is False:
@@ -71,7 +71,7 @@ class Claim:
         """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is not ours."""
         deadline = time.monotonic() + _ASK_SECONDS
         while time.monotonic() < deadline and self._context.is_current(self._membership):
-            answer = self._context.owns(self._membership, self._partition)
+            answer = self._context.confirmed(self._membership)
             if answer is not None:
                 return answer
             self.pause(_PAUSE)

@@ -43,8 +43,6 @@ class ShardContext:
     is_current: Callable[
         [Membership], bool
     ]  # is this, as far as we know ourselves, still our place in the group?
-    owns: Callable[
-        [Membership, int], bool | None
-    ]  # does the group give us the partition? None: cannot tell yet
+    confirmed: Callable[[Membership], bool | None]  # does the group say so, too? None: cannot tell yet
     on_room: Callable[[int], None]  # the inbox of the partition can take more
     on_crash: Callable[[BaseException], None]

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from railgun.errors import ConnectionLost
 from railgun.kafka.ends import Place
-from railgun.kafka.readings import Continuation, Reading, go_on, look
+from railgun.kafka.readings import Continuation, Reading, go_on, look_from_worker
 from railgun.model.headers import COMMAND_KIND
 from railgun.model.wire import Forward
 from railgun.node.context import ShardContext
@@ -49,7 +49,7 @@ def check_inputs(context: ShardContext, partition: int, cursor: Cursor) -> bool:
     """
     places, fits = input_places(context, partition), True
     readings = read_so_far(context, partition, cursor)
-    found = look(context.admin, readings, patience=_SECONDS)
+    found = look_from_worker(context.kafka, context.admin, readings, _SECONDS)
     for place, forwarded in places.items():
         topic, _ = place
         if place not in found:
@@ -73,7 +73,7 @@ def check_inputs(context: ShardContext, partition: int, cursor: Cursor) -> bool:
 def _by_its_real_end(context: ShardContext, place: Place, read: Reading, topic: str) -> Continuation:
     """Write a record and see where it is: only what all copies agree to is acknowledged."""
     end = _write_nothing(context, place)
-    seen = look(context.admin, {place: read}, patience=_SECONDS)[place]
+    seen = look_from_worker(context.kafka, context.admin, {place: read}, _SECONDS)[place]
     return go_on(read, seen._replace(topic=topic, end=end + 1))
 
 

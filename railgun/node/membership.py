@@ -1,10 +1,26 @@
-"""Who we are in the consumer group, as aiokafka believes."""
+"""Who we are in the consumer group: as aiokafka believes, and as the group itself says."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import asyncio
+import logging
+from concurrent.futures import CancelledError
+from typing import Any, Final, NamedTuple
+
+from aiokafka.errors import (
+    IllegalGenerationError,
+    KafkaError,
+    NoError,
+    UnknownMemberIdError,
+    for_code,
+)
+from aiokafka.protocol.group import HeartbeatRequest
 
 from railgun.errors import RailgunError
+
+log = logging.getLogger("railgun.node")
+
+_ASK_SECONDS: Final = 3.0
 
 
 class NotAMember(RailgunError):
@@ -29,6 +45,29 @@ def membership_of(consumer: Any, group: str) -> Membership:
     if found.generation < 0 or not found.member:
         raise NotAMember("the worker has no place in the consumer group")
     return found
+
+
+def confirmed(consumer: Any, membership: Membership) -> bool | None:
+    """Whether the group's coordinator knows this member in this generation; None while it cannot be told.
+
+    A heartbeat asks it. Who has a partition is settled for a whole generation, so a member of the present one still has
+    what it was given. Not AdminClient.describe_consumer_groups: when brokers go away it ends the whole process, or never
+    answers again (seen; librdkafka issue 4605). From any thread but the consumer's own.
+    """
+    thread = consumer._thread
+    request = HeartbeatRequest(membership.group, membership.generation, membership.member)
+    asked = asyncio.run_coroutine_threadsafe(
+        asyncio.wait_for(thread._consumer._coordinator._send_req(request), _ASK_SECONDS), thread.thread_loop
+    )
+    try:
+        answer = for_code(asked.result(_ASK_SECONDS + 1).error_code)
+    except (KafkaError, TimeoutError, CancelledError) as error:
+        asked.cancel()
+        log.info("the consumer group could not be asked: %r", error)
+        return None
+    if answer in (IllegalGenerationError, UnknownMemberIdError):
+        return False
+    return True if answer is NoError else None
 
 
 def rejoin(consumer: Any) -> None:

@@ -83,6 +83,7 @@ class KafkaShard:
         """
         self._stopping.set()
         self.inbox.close()
+        self._context.upkeep.trims.leave(self.partition)
         if self._thread.is_alive():
             self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -139,6 +140,7 @@ class KafkaShard:
             self._context.on_crash(error)
         finally:
             self._writer = None
+            self._context.upkeep.trims.leave(self.partition)
             with self._end:
                 self._at_rest = True
                 unwanted = self._unwanted
@@ -212,7 +214,7 @@ class KafkaShard:
         while True:
             self._claim.confirm()
             try:
-                with Undecided(context.kafka, context.admin) as undecided:
+                with Undecided(context.kafka) as undecided:
                     end_state(undecided, names, self.partition, context.partitions, self._write_marks)
                     caught_up = self._standing.catch_up(self._stopping.is_set)
                     end_logs(undecided, names, self._standing.core.last_sequences(), self._write_marks)
@@ -287,7 +289,7 @@ class KafkaShard:
         self._standing.core.committed(drain, committed.first_offsets, committed.changelog)
         self.progress = read_so_far(context, self.partition, self._standing.core.cursor)
         if drain.trims:
-            context.upkeep.trim(drain.trims)
+            context.upkeep.trims.add(self.partition, drain.trims)
         for advisory in drain.advisories:
             subject = advisory.subject.encode()
             context.outbox.offer(context.names.advisories, subject, advisory.body, self.partition)

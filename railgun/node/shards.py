@@ -12,18 +12,17 @@ from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConfigError
-from railgun.kafka.answers import answer_of
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
 from railgun.kafka.topics import topic_ids
 from railgun.node.context import ShardContext
 from railgun.node.drain import Input
 from railgun.node.group_offsets import tell_regularly
-from railgun.node.membership import Membership, NotAMember, membership_of, rejoin
+from railgun.node.membership import Membership, NotAMember, confirmed, membership_of, rejoin
 from railgun.node.recovery import OwnerLost, ShardStopped
 from railgun.node.shard import KafkaShard
 from railgun.node.skew import SkewWatch
@@ -34,7 +33,6 @@ _STOP_SECONDS: Final = 4.0  # below the session time-out of 6 s
 _WATCH_SECONDS: Final = 2.0
 _STUCK_SECONDS: Final = 20.0  # longer than any call is allowed to take
 _TOPICS_SECONDS: Final = 3.0
-_ASK_SECONDS: Final = 2.0  # librdkafka does not ask again by itself while the group's coordinator is loading
 _PARALLEL: Final = 32  # an init takes up to 2 s on an open transaction: never one after the other
 
 
@@ -239,17 +237,6 @@ class Shards:
         except NotAMember:
             return False
 
-    def owns(self, membership: Membership, partition: int) -> bool | None:
-        """What the broker says: does this member own the partition? None while it cannot be told."""
-        try:
-            asked = self._admin.describe_consumer_groups([self._group], request_timeout=_ASK_SECONDS)
-            group = answer_of(asked[self._group], _ASK_SECONDS + 1)
-        except KafkaException as error:
-            log.info("the consumer group could not be asked: %s", error)
-            return None
-        if group.state != ConsumerGroupState.STABLE:
-            return None
-        for member in group.members:
-            if member.member_id == membership.member:
-                return any(place.partition == partition for place in member.assignment.topic_partitions)
-        return False
+    def confirmed(self, membership: Membership) -> bool | None:
+        """What the broker says: is this member part of the present generation? None while it cannot be told."""
+        return confirmed(self._consumer, membership)

@@ -23,7 +23,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from railgun.kafka.ends import Place
-from railgun.kafka.readings import Reading, go_on, look
+from railgun.kafka.readings import Reading, go_on, look_from_worker
 from railgun.node.record_reader import RecordReader
 
 log = logging.getLogger("railgun.node")
@@ -113,7 +113,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         deadline = time.monotonic() + _LOOK_SECONDS
         while True:
             try:
-                found = await asyncio.to_thread(look, app.kafka_admin, told)
+                found = await asyncio.to_thread(look_from_worker, app.kafka_settings, app.kafka_admin, told)
             except KafkaException as error:
                 log.warning("the topics cannot be looked at yet: %s", error)
                 if time.monotonic() > deadline:

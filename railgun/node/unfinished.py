@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
-from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from railgun.errors import ConnectionLost
-from railgun.kafka.ends import LAST, Place, offsets
+from railgun.kafka.ends import LAST, Place, by_consumer, offsets
 from railgun.kafka.headers import headers_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.model import log_record, wire
@@ -45,10 +44,10 @@ _MARK: Final = b"\0railgun"  # key of the record that brings a marker into a log
 
 
 class Undecided:
-    """Finds records without an end. A context manager: it may hold two consumers."""
+    """Finds records without an end. A context manager: it holds two consumers."""
 
-    def __init__(self, kafka: KafkaSettings, admin: AdminClient) -> None:
-        self._kafka, self._admin = kafka, admin
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = kafka
         self._readers: list[Consumer] = []
 
     def __enter__(self) -> Undecided:
@@ -57,8 +56,6 @@ class Undecided:
     def __exit__(self, *_: object) -> None:
         for reader in self._readers:
             reader.close()
-
-    # Made when something is to be read, which is hardly ever: finding out needs none.
 
     @cached_property
     def _committed(self) -> Consumer:
@@ -82,15 +79,12 @@ class Undecided:
         left = list(places)
         deadline = time.monotonic() + _PATIENCE
         while True:
-            ends = self._ends(left, IsolationLevel.READ_UNCOMMITTED)
-            stable = self._ends(left, IsolationLevel.READ_COMMITTED)
+            ends = _ends(left, self._written)
+            stable = _ends(left, self._committed)
             left = [place for place, end in ends.items() if stable.get(place, end) < end]
             if not left or time.monotonic() >= deadline:
                 return {place: stable[place] for place in left}
             time.sleep(0.05)
-
-    def _ends(self, places: list[Place], isolation: IsolationLevel) -> dict[Place, int]:
-        return offsets(self._admin, dict.fromkeys(places, LAST), isolation, patience=_SECONDS).check()
 
     def sequence_at(self, topic: str, offset: int) -> int:
         """The sequence of the first message from this offset of a log on; 0 if only tombstones follow."""
@@ -123,6 +117,10 @@ class Undecided:
             if topic and not self.among([(topic, 0)]):
                 return False  # decided, and yet not to be seen
         return True
+
+
+def _ends(places: list[Place], asker: Consumer) -> dict[Place, int]:
+    return offsets(by_consumer(asker), dict.fromkeys(places, LAST), patience=_SECONDS).check()
 
 
 def _read(consumer: Consumer, topic: str, partition: int, offset: int) -> Iterator[Message]:

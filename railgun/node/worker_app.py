@@ -123,7 +123,7 @@ class RailgunApp(faust.App):
             memory=WorkerMemory(),
             read_log=self._log_reading.read,
             is_current=self.shards.is_current,
-            owns=self.shards.owns,
+            confirmed=self.shards.confirmed,
             on_room=self.shards.on_room,
             on_crash=self.on_thread_crash,
         )

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
-from confluent_kafka import IsolationLevel, Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from railgun.kafka.ends import LAST, offsets
+from railgun.kafka.ends import Ask, Offsets, Place, by_consumer
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, MSG_ID
 from railgun.model.names import Names
+from railgun.node import unfinished
 from railgun.node.drain import Drain
 from railgun.node.unfinished import Undecided, end_logs
 from tests.chaos.audit import read_log
 
 pytestmark = pytest.mark.kafka
-
-
-class CountingAdmin(AdminClient):
-    """A client that counts how often it asks for ends of partitions."""
-
-    asked = 0
-
-    def list_offsets(self, *given: Any, **named: Any) -> Any:
-        self.asked += 1
-        return super().list_offsets(*given, **named)
 
 
 class OpenTransaction:
@@ -39,8 +30,7 @@ class OpenTransaction:
         self.kafka = KafkaSettings(bootstrap)
         self.names = Names(f"unfinished-{uuid.uuid4().hex[:8]}")
         self.topic = self.names.log("S")
-        self.admin = CountingAdmin(self.kafka.admin())
-        Topics(self.admin, 1).create_log(self.topic, compacted=False)
+        Topics(AdminClient(self.kafka.admin()), 1).create_log(self.topic, compacted=False)
         self._producer = Producer(self.kafka.transactional_producer(self.names.transactional_id(0)))
         self._producer.init_transactions(30)
         for sequence in (4, 5):
@@ -74,7 +64,7 @@ def torn(kafka_bootstrap: str) -> OpenTransaction:
 def test_an_undecided_message_follows_the_changelog(
     torn: OpenTransaction, last: int, stored: list[int]
 ) -> None:
-    with Undecided(torn.kafka, torn.admin) as undecided:
+    with Undecided(torn.kafka) as undecided:
         (offset,) = undecided.among([(torn.topic, 0)]).values()
         assert undecided.sequence_at(torn.topic, offset) == 5
         end_logs(undecided, torn.names, {"S": last}, torn.write)
@@ -82,23 +72,31 @@ def test_an_undecided_message_follows_the_changelog(
     assert torn.sequences() == stored
 
 
-def test_all_logs_are_asked_at_once_and_one_that_is_gone_holds_nothing(kafka_bootstrap: str) -> None:
+def test_all_logs_are_asked_at_once_and_one_that_is_gone_holds_nothing(
+    kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kafka, names = KafkaSettings(kafka_bootstrap), Names(f"unfinished-{uuid.uuid4().hex[:8]}")
-    admin = CountingAdmin(kafka.admin())
     streams = [f"S{number}" for number in range(5)]
     for stream in streams:
-        Topics(admin, 1).create_log(names.log(stream), compacted=False)
-    places = [(names.log(stream), 0) for stream in streams]
-    offsets(
-        admin, dict.fromkeys(places, LAST), IsolationLevel.READ_COMMITTED, patience=20.0
-    ).check()  # new topics have leaders
-    admin.asked = 0
+        Topics(AdminClient(kafka.admin()), 1).create_log(names.log(stream), compacted=False)
+    questions: list[int] = []
+
+    def counted(consumer: Consumer) -> Ask:
+        ask = by_consumer(consumer)
+
+        def counting(wanted: Mapping[Place, int]) -> Offsets:
+            questions.append(len(wanted))
+            return ask(wanted)
+
+        return counting
+
     written: list[Drain] = []
-    with Undecided(kafka, admin) as undecided:
-        end_logs(undecided, names, dict.fromkeys(streams, 0), lambda drain, _: written.append(drain))
-        asked = admin.asked
-        end_logs(
-            undecided, names, dict.fromkeys([*streams, "GONE"], 0), lambda drain, _: written.append(drain)
-        )
+    with Undecided(kafka) as undecided:
+        last = dict.fromkeys(streams, 0)
+        end_logs(undecided, names, last, lambda drain, _: written.append(drain))  # new topics have leaders
+        monkeypatch.setattr(unfinished, "by_consumer", counted)
+        end_logs(undecided, names, last, lambda drain, _: written.append(drain))
+        # Where they end, and where what is decided ends: for all logs together.
+        assert questions == [len(streams), len(streams)]
+        end_logs(undecided, names, {**last, "GONE": 0}, lambda drain, _: written.append(drain))
     assert not written
-    assert asked == 2  # where they end, and where what is decided ends: for all logs together

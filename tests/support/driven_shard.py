@@ -181,10 +181,18 @@ class Outbox:
     offer = send
 
 
+class Trims:
+    """Trims nothing."""
+
+    def add(self, shard: int, trims: Any) -> None: ...
+    def leave(self, shard: int) -> None: ...
+
+
 class Upkeep:
     """Keeps nothing up."""
 
-    def trim(self, trims: Any) -> None: ...
+    trims = Trims()
+
     def forget(self, topic: str) -> None: ...
     def watch_for(self, topic: str, found: Any) -> None: ...
 
@@ -230,7 +238,7 @@ class Driven:
             memory=WorkerMemory(),
             read_log=lambda places: [None for _ in places],
             is_current=lambda _: True,
-            owns=lambda *_: True,
+            confirmed=lambda _: True,
             on_room=lambda _: None,
             on_crash=self.crashed.append,
         )

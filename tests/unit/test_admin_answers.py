@@ -15,12 +15,10 @@ from railgun.errors import ConnectionLost
 from railgun.kafka import topics as topics_module
 from railgun.kafka.answers import answer_of
 from railgun.kafka.topics import TopicError, Topics
-from railgun.node import shards as shards_module
+from railgun.node import log_trims
 from railgun.node import upkeep as upkeep_module
 from railgun.node.drain import Trim
-from railgun.node.membership import Membership
 from railgun.node.outbox import Outbox
-from railgun.node.shards import Shards
 from railgun.node.upkeep import Upkeep
 from tests.support.checkout import TOP
 
@@ -46,7 +44,7 @@ class SilentAdmin:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for longer than a moment."""
     honest = answer_of
-    for module in (topics_module, shards_module, upkeep_module):
+    for module in (topics_module, log_trims):
         monkeypatch.setattr(module, "answer_of", lambda future, _: honest(future, 0.01))
 
 
@@ -73,16 +71,11 @@ def test_topics_that_nobody_answers_for_are_errors_of_ours() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_group_that_nobody_answers_for_cannot_be_told() -> None:
-    admin: Any = SilentAdmin()
-    shards = Shards("workers", admin)
-    assert shards.owns(Membership("workers", 1, "me"), 0) is None
-
-
-@pytest.mark.usefixtures("impatient")
 def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_TICK", "_TRIM_EVERY", "_TRIM_GRACE"):
+    for name in ("_TICK", "_TRIM_EVERY"):
         monkeypatch.setattr(upkeep_module, name, 0)
+    monkeypatch.setattr(log_trims, "GRACE", 1)
+    monkeypatch.setattr(log_trims, "topic_ids", lambda _, topics: dict.fromkeys(topics, "an id"))
     admin: Any = SilentAdmin()
     outbox = Outbox(Producer({"bootstrap.servers": "127.0.0.1:1"}))
     crashed: list[BaseException] = []
@@ -97,7 +90,7 @@ def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.M
     upkeep.start()
     deadline = time.monotonic() + 10
     while len(places) < 3 and not crashed and time.monotonic() < deadline:
-        upkeep.trim([Trim("log", len(places) + 1)])
+        upkeep.trims.add(0, [Trim("log", len(places) + 1)])
         time.sleep(0.01)
     upkeep.stop()
     assert len(places) >= 3, "it goes on trimming"
@@ -117,7 +110,7 @@ def test_administrative_answers_are_waited_for_in_one_place() -> None:
     wrong = []
     for path in (TOP / "railgun").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if "AdminClient" not in text or path.name == "answers.py":
+        if "import AdminClient" not in text or path.name == "answers.py":
             continue
         wrong += [
             f"{path.name}:{node.lineno}"
