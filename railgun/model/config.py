@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -120,6 +121,11 @@ def _in_any_case(value: object, info: ValidationInfo) -> object:
     return value.lower() if isinstance(value, str) and info.context == _FROM_API else value
 
 
+def _unless_none(value: str | None) -> str | None:
+    """``none`` is how NATS says nothing: it is not written, so that versions which do not know the field read the rest."""
+    return None if value == "none" else value
+
+
 class SubjectTransform(ConfigModel):
     """Rewrites the subjects that match ``src`` to ``dest`` (CFG-24)."""
 
@@ -200,7 +206,7 @@ class StreamConfig(ConfigModel):
     allow_msg_schedules: bool = False
     allow_batched: bool | None = None
     persist_mode: Literal["", "default", "async"] | None = None
-    compression: Literal["none", "s2"] = "none"
+    compression: Annotated[Literal["none", "s2"] | None, AfterValidator(_unless_none)] = None
     placement: Placement | None = None
     first_seq: int | None = None
     subject_transform: SubjectTransform | None = None

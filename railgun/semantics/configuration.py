@@ -25,7 +25,7 @@ _NOT_YET: tuple[tuple[str, Callable[[StreamConfig], object]], ...] = (
     ("allow_atomic", lambda config: config.allow_atomic),
     ("allow_msg_schedules", lambda config: config.allow_msg_schedules),
     ("persist_mode async", lambda config: config.persist_mode == "async"),
-    ("compression", lambda config: config.compression != "none"),
+    ("compression", lambda config: config.compression is not None),
     ("placement", lambda config: config.placement is not None),
     ("allow_batched", lambda config: config.allow_batched),
 )

@@ -81,8 +81,9 @@ UNUSED_BY_CONSUMERS = {
 
 
 def shown(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without what each server says of itself."""
-    return {name: value for name, value in config.items() if name != "metadata" and value != {}}
+    """A configuration without what each server says of itself, or only NATS says."""
+    left_out = ("metadata", "compression")
+    return {name: value for name, value in config.items() if name not in left_out and value != {}}
 
 
 @pytest.mark.rule("CFG-06")
@@ -241,6 +242,13 @@ def test_the_models_of_the_facade_still_refuse_typos(rg: Railgun) -> None:
     stream = rg.create_stream(unique("POLICY"))
     with pytest.raises(InvalidConsumerConfig, match="ack_policy"):
         stream.create_consumer("C", ack_policy="some")  # type: ignore[arg-type]
+
+
+def test_fields_that_only_nats_needs_are_not_written(rg: Railgun) -> None:
+    """A version that does not know a field can read what another version wrote without it."""
+    stream = rg.create_stream(unique("PLAIN"), compression="none")
+    assert "compression" not in stream.info().raw["config"]
+    assert stream.info().config == rg.create_stream(stream.name).info().config
 
 
 def test_what_a_caller_exports_is_what_it_may_send(rg: Railgun) -> None:
