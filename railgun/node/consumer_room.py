@@ -134,6 +134,12 @@ class ConsumerRoom:
                 self._calls.dismiss(stream, consumer, work)
         self._advisories.of_stream(stream.name, "modify" if change == "update" else change, work, time)
 
+    def stream_goes(self, name: str, work: Work, time: int) -> None:
+        """A stream is about to be deleted: dead letters are copied while its messages can still be read."""
+        stream = self._streams.get(name)
+        if stream is not None:
+            self.tell_events(stream, work, time)
+
     def store_copies(self, pack: PublishPack, work: Work, time: int) -> None:
         """Dead letters that another shard sends."""
         self._dead_letters.store(pack, work, time)

@@ -153,6 +153,8 @@ class Intake:
         work.structural = True
         if forward.kind == "create":
             self._publishing.release(self._names.log(forward.stream))  # it gets a new log
+        if forward.kind == "delete":
+            self._consumers.stream_goes(forward.stream, work, self._clock.time)
         touched, frame = self._streams.change(forward, self._clock.time, work.drain)
         if touched is not None:
             work.touch(touched)
