@@ -109,7 +109,9 @@ def test_of_two_processes_one_is_killed_and_nothing_is_lost_or_shipped_twice(cel
     command = [sys.executable, "-c", _SLOW, cell.bootstrap, cell.prefix]
     with railgun.connect(cell.bootstrap, prefix=cell.prefix) as rg:
         fulfilment.prepare(rg)
-        shipments = rg.stream(fulfilment.SHIPMENTS).create_consumer(ack_policy="none", deliver_policy="new")
+        shipments = rg.stream(fulfilment.SHIPMENTS).create_consumer(
+            ack_policy="none", deliver_policy="new", inactive_threshold=600
+        )  # the orders may take their time
         for order in orders:
             fulfilment.place(rg, order)
         processes = [subprocess.Popen(command, cwd=TOP) for _ in range(2)]
