@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from railgun.client.advisories import Advisories, Advisory, AsyncAdvisories
-from railgun.client.async_facade import AsyncRailgun, connect_async
-from railgun.client.consumer import AsyncConsumer, Consumer
-from railgun.client.facade import Railgun, connect
-from railgun.client.handlers import Reject
-from railgun.client.listening import AsyncListener, Listener
-from railgun.client.message import AsyncMessage, Message
-from railgun.client.ordered import AsyncOrderedConsumer, OrderedConsumer
-from railgun.client.packs import PublishFuture
-from railgun.client.stream import AsyncStream, Stream
-from railgun.client.streaming import AsyncMessages, Messages
-from railgun.client.subscription import AsyncSubscription, Subscription
+from railgun.client.consuming.listeners import AsyncListener, Listener
+from railgun.client.facade.advisories import Advisories, Advisory, AsyncAdvisories
+from railgun.client.facade.async_railgun import AsyncRailgun, connect_async
+from railgun.client.facade.consumer import AsyncConsumer, Consumer
+from railgun.client.facade.handlers import Reject
+from railgun.client.facade.message import AsyncMessage, Message
+from railgun.client.facade.messages import AsyncMessages, Messages
+from railgun.client.facade.ordered import AsyncOrderedConsumer, OrderedConsumer
+from railgun.client.facade.railgun import Railgun, connect
+from railgun.client.facade.stream import AsyncStream, Stream
+from railgun.client.facade.subscription import AsyncSubscription, Subscription
+from railgun.client.publishing.packs import PublishFuture
 from railgun.errors import (
     AlreadyAcknowledged,
     ApiError,
@@ -54,10 +54,10 @@ from railgun.errors import (
     WrongLastMessageId,
     WrongLastSequence,
 )
-from railgun.model.config import Republish, StreamConfig, StreamSource, SubjectTransform
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.consumers import ConsumerInfo, SequencePair
+from railgun.model.consumer_info import ConsumerInfo, SequencePair
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo, StreamState
+from railgun.model.stream_config import Republish, StreamConfig, StreamSource, SubjectTransform
 
 __version__ = "0.1.0"
 
@@ -138,7 +138,7 @@ def __getattr__(name: str) -> Any:
     """``railgun.app``: made once, on demand, because it needs the packages of a worker (PEP 562)."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from railgun.node.worker_app import create_app
+    from railgun.worker.faust_app import create_app
 
     app = create_app()
     globals()["app"] = app

@@ -4,6 +4,6 @@ Copy it to add agents, views or sensors of Faust beside railgun's shards. The co
 directory, as for ``railgun worker``.
 """
 
-from railgun.node.worker_app import create_app
+from railgun.worker.faust_app import create_app
 
 app = create_app()

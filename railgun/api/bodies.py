@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from railgun.model import headers as h
-from railgun.model.cluster import API_LEVEL
-from railgun.model.config import ConfigModel, StreamConfig, by_known_names
+from railgun.model.cluster_limits import API_LEVEL
 from railgun.model.durations import parse_rfc3339
 from railgun.model.refusals import BAD_REQUEST, NAME_HAS_PATH, STREAM_MISMATCH, Refusal, invalid_json
-from railgun.semantics.reading import GetRequest
-from railgun.semantics.removal import PurgeRequest
+from railgun.model.stream_config import ConfigModel, StreamConfig, by_known_names
+from railgun.semantics.streams.reading import GetRequest
+from railgun.semantics.streams.removal import PurgeRequest
 
 _GREATEST = 2**63 - 1
 _KINDS: dict[type, str] = {

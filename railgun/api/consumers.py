@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from railgun.api.bodies import UNSIGNED, config_refusal, parse_object, parse_page, unreadable
 from railgun.api.names import ApiName, Operation
 from railgun.api.responses import LIST_PAGE, NAMES_PAGE, error_response, success_response
-from railgun.model.config import ConfigModel
 from railgun.model.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import (
@@ -24,8 +23,9 @@ from railgun.model.refusals import (
     Refusal,
     invalid_json,
 )
-from railgun.model.wire import Frame
-from railgun.semantics.consumers.state import ConsumerState
+from railgun.model.stream_config import ConfigModel
+from railgun.protocol.avro import Frame
+from railgun.semantics.consumers.consumer_state import ConsumerState
 
 DURABLE_MISMATCH = Refusal(400, 10017, "consumer name in subject does not match durable name in request")
 DURABLE_MISSING = Refusal(400, 10018, "consumer expected to be durable but a durable name was not set")

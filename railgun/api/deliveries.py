@@ -11,10 +11,10 @@ import re
 from typing import Any, NamedTuple
 
 from railgun.api.bodies import parse_object
-from railgun.model.config import by_known_names
-from railgun.model.consumer_wire import Pull
 from railgun.model.durations import parse_duration
 from railgun.model.refusals import Refusal
+from railgun.model.stream_config import by_known_names
+from railgun.protocol.leases import Pull
 
 LONGEST_DELAY = (
     100 * 365 * 86_400 * 10**9

@@ -9,14 +9,14 @@ from typing import Any
 from railgun.api.bodies import parse_page
 from railgun.api.names import Operation
 from railgun.model import subjects
-from railgun.model.cluster import API_LEVEL, ClusterLimits
+from railgun.model.cluster_limits import API_LEVEL, ClusterLimits
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
-from railgun.model.wire import Frame
-from railgun.semantics import searching
+from railgun.protocol.avro import Frame
+from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
-from railgun.semantics.stream import StreamState
+from railgun.semantics.streams.owned_stream import StreamState
 
 NAMES_PAGE = 1_024  # CFG-31
 LIST_PAGE = 256

@@ -36,12 +36,12 @@ from railgun.api.responses import (
     success_response,
     update_response,
 )
-from railgun.model.frames import NO_RESPONDERS, status_frame
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
-from railgun.model.wire import ApiRequest, Frame
-from railgun.semantics import reading, removal
+from railgun.protocol.avro import ApiRequest, Frame
+from railgun.protocol.frames import NO_RESPONDERS, status_frame
 from railgun.semantics.steps import Memo, Steps
-from railgun.semantics.stream import StreamState
+from railgun.semantics.streams import reading, removal
+from railgun.semantics.streams.owned_stream import StreamState
 
 __all__ = [
     "ConfigRequest",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from railgun.client.futures import Settlement, Wakeups
+from railgun.client.settlements import Settlement, Wakeups
 from railgun.errors import RailgunError
-from railgun.model.wire import Frame
+from railgun.protocol.avro import Frame
 
 
 class PendingCall(Settlement[list[Frame]]):

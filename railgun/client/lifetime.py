@@ -7,7 +7,7 @@ import os
 import weakref
 from typing import Protocol
 
-from railgun.client import futures
+from railgun.client import settlements as futures
 
 
 class Closable(Protocol):

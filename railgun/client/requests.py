@@ -7,16 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from railgun.api.names import ApiName
-from railgun.client.acks import AckBox
 from railgun.client.calls import Calls, PendingCall
-from railgun.client.fetching import WaitingPull
+from railgun.client.consuming.ack_box import AckBox
+from railgun.client.consuming.fetch import WaitingPull
 from railgun.client.transport import REQUEST, Delivered
 from railgun.errors import RailgunError, RequestTimeout
-from railgun.model.consumer_wire import AckRun
-from railgun.model.wire import ApiRequest, HeaderList
+from railgun.protocol.avro import ApiRequest, HeaderList
+from railgun.protocol.leases import AckRun
 
 if TYPE_CHECKING:
-    from railgun.client.connection import Connection
+    from railgun.client.connection.connection import Connection
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from railgun.client.futures import Settlement
+from railgun.client.settlements import Settlement
 from railgun.errors import RailgunError
 
 T = TypeVar("T")

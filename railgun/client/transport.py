@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from railgun.errors import RailgunError
 from railgun.model.messages import StoredMessage
-from railgun.model.wire import Located
+from railgun.protocol.avro import Located
 
 PACK = b"pack"  # values of the header Railgun-Kind
 REQUEST = b"request"

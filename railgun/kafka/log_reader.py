@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from railgun.errors import RequestTimeout
-from railgun.kafka.headers import headers_of
+from railgun.kafka.record_headers import headers_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
-from railgun.model import log_record
-from railgun.model.log_record import NO_MESSAGE
 from railgun.model.messages import StoredMessage
-from railgun.model.unreadable import Skipped, Unreadable
-from railgun.model.wire import Located
+from railgun.protocol import log_record
+from railgun.protocol.avro import Located
+from railgun.protocol.log_record import NO_MESSAGE
+from railgun.protocol.unreadable import Skipped, Unreadable
 
 logger = logging.getLogger(__name__)
 

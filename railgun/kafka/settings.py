@@ -18,7 +18,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from railgun.errors import ConfigError
-from railgun.model.cluster import LARGEST_RECORD
+from railgun.model.cluster_limits import LARGEST_RECORD
 
 MAX_MESSAGE_BYTES: Final = (
     LARGEST_RECORD  # a pack is at most 1 MiB; a reply batch or a large message may be more

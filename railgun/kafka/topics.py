@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 from railgun.errors import ConfigError, ConnectionLost, NotAuthorized, RailgunError
 from railgun.kafka.answers import answer_of
 from railgun.kafka.settings import MAX_MESSAGE_BYTES
-from railgun.model.names import Names
+from railgun.protocol.topics import Names
 
 log = logging.getLogger("railgun.kafka.topics")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from railgun.model.config import ConfigModel, Duration, Moment
+from railgun.model.stream_config import ConfigModel, Duration, Moment
 
 
 class ConsumerConfig(ConfigModel):

@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel
 
 from railgun.model import headers as h
-from railgun.model.config import StreamConfig
 from railgun.model.durations import parse_rfc3339, rfc3339
+from railgun.model.stream_config import StreamConfig
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from railgun.model import subjects
-from railgun.model.config import SubjectTransform
+from railgun.model.stream_config import SubjectTransform
 
 Tokens = Sequence[str]
 Part = Callable[[Tokens], str]

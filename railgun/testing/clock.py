@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from railgun.client.facade import Railgun
-from railgun.client.operations import advance_clock
+from railgun.client.facade.railgun import Railgun
+from railgun.client.operations.streams import advance_clock
 from railgun.model.durations import to_nanos
 
 

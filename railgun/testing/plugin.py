@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from railgun.client.facade import Railgun
+    from railgun.client.facade.railgun import Railgun
     from railgun.testing.clock import Clock
 
 
 @pytest.fixture
 def rg() -> Iterator[Railgun]:
     """A facade of a cluster in memory that only this test knows."""
-    from railgun.client.facade import connect
+    from railgun.client.facade.railgun import connect
 
     with connect("memory://") as facade:
         yield facade

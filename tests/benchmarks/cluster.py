@@ -10,10 +10,10 @@ from pathlib import Path
 from confluent_kafka import KafkaError
 
 import railgun
-from railgun.client.liveness import wait_for_workers
+from railgun.client.facade.readiness import wait_for_workers
 from railgun.errors import RailgunError
-from railgun.model.names import Names
-from railgun.model.partitioning import partition_of
+from railgun.protocol.routing import partition_of
+from railgun.protocol.topics import Names
 from tests.benchmarks import raw_kafka
 from tests.support.worker_process import WorkerProcess
 

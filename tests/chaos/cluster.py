@@ -12,7 +12,7 @@ from typing import Any
 
 import railgun
 from railgun.kafka.embedded import EmbeddedBroker
-from railgun.model.names import Names
+from railgun.protocol.topics import Names
 from tests.chaos.publisher import BATCH, Publisher
 from tests.support.waiting import wait_until
 from tests.support.worker_process import WorkerProcess

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from railgun.model.consumers import ConsumerInfo
+from railgun.model.consumer_info import ConsumerInfo
 from tests.chaos.journal import ACKING, CONFIRMED, GOT, LOOKED, Entry
 
 

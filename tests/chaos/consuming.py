@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from railgun.model.consumers import ConsumerInfo
+from railgun.model.consumer_info import ConsumerInfo
 from tests.chaos import audit, consumer_audit, journal
 from tests.chaos.client import Settings
 from tests.chaos.client_process import ClientProcess

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import railgun
-from railgun.client.memory import forget
+from railgun.client.transports.memory.memory_transport import forget
 from railgun.testing import Clock
 from tests.support.worker_process import WorkerProcess
 
@@ -26,7 +26,7 @@ class Cluster(NamedTuple):
     def connect(self, **settings: object) -> railgun.Railgun:
         return railgun.connect(self.address, **{"prefix": self.prefix, "timeout": 15.0, **settings})  # type: ignore[arg-type]
 
-    def connect_async(self, **settings: object) -> railgun.client.async_facade.Connecting:
+    def connect_async(self, **settings: object) -> railgun.client.facade.async_railgun.Connecting:
         return railgun.connect_async(self.address, **{"prefix": self.prefix, "timeout": 15.0, **settings})  # type: ignore[arg-type]
 
 

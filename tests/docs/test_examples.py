@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from railgun.client.facade import Railgun, connect
+from railgun.client.facade.railgun import Railgun, connect
 from railgun.testing.clock import Clock
 from tests.support.cell import Cell
 from tests.support.checkout import TOP
@@ -114,7 +114,7 @@ def test_a_command_has_the_options_that_the_text_gives_it(words: list[str]) -> N
 
 
 def test_the_configuration_files_of_the_text_are_what_a_worker_reads(tmp_path: Path) -> None:
-    from railgun.node.settings import ClusterSection, NodeSection, load_settings
+    from railgun.worker.settings import ClusterSection, NodeSection, load_settings
 
     files = list(blocks("toml"))
     for block in files:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from railgun.model.consumer_wire import AckRun, Pull
-from railgun.model.partitioning import partition_of
+from railgun.protocol.leases import AckRun, Pull
+from railgun.protocol.routing import partition_of
 from tests.fuzz.operations import Operation
 from tests.fuzz.worlds import Plain, Tight, World
 

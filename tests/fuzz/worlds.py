@@ -11,17 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from railgun.model.frames import fill
 from railgun.model.messages import StoredMessage
-from railgun.model.wire import Frame, Located
-from railgun.node import leases, ownership
-from railgun.node.consumer_room import ConsumerRoom
-from railgun.node.core import ShardCore
-from railgun.node.drain import Drain, LogAppend
-from railgun.semantics import expiry, id_digest, index, memory, stragglers, stream, tail
-from railgun.semantics.consumers import ahead, collection, deadlines, given_up, pending
+from railgun.protocol.avro import Frame, Located
+from railgun.protocol.frames import fill
+from railgun.semantics.consumers import collection
+from railgun.semantics.consumers.acks import deadlines
 from railgun.semantics.consumers.collection import Consumers
-from railgun.semantics.stream import StreamState
+from railgun.semantics.consumers.pending import given_up
+from railgun.semantics.consumers.pending import pending_runs as pending
+from railgun.semantics.consumers.pending import position as ahead
+from railgun.semantics.messages import budget as memory
+from railgun.semantics.messages import id_digest, index, stragglers, tail
+from railgun.semantics.streams import expiry
+from railgun.semantics.streams import owned_stream as stream
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.shard.consumers import leases
+from railgun.shard.consumers.room import ConsumerRoom
+from railgun.shard.core import ShardCore
+from railgun.shard.drain import Drain, LogAppend
+from railgun.shard.streams import owned as ownership
 from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
 from tests.support.shards import Shards
 

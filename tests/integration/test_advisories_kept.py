@@ -7,7 +7,7 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from railgun.model.partitioning import partition_of
+from railgun.protocol.routing import partition_of
 from tests.support.cell import Cell
 from tests.support.consumers import add, settle, take
 from tests.support.waiting import wait_until

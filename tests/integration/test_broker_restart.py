@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 import railgun
 from railgun.kafka.embedded import EmbeddedBroker
-from railgun.model.names import Names
-from railgun.model.partitioning import partition_of
+from railgun.protocol.routing import partition_of
+from railgun.protocol.topics import Names
 from tests.support.waiting import wait_until
 from tests.support.worker_process import WorkerProcess
 

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from typer.testing import Result
 
-from railgun.cli import transactions
+from railgun.cli.doctor import transactions
 from railgun.kafka.embedded import free_port
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from railgun.cli.context import FALLBACK_SERVER, find_server
+from railgun.cli.options.context import FALLBACK_SERVER, find_server
 from tests.support import checkout
 from tests.support.waiting import process_gone, wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import railgun
-from railgun.client.liveness import wait_for_workers
+from railgun.client.facade.readiness import wait_for_workers
 from railgun.kafka.embedded import EmbeddedBroker, free_port
 from railgun.testing import Clock
 from tests.support.cell import Cell

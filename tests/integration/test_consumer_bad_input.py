@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from railgun.model.consumer_wire import AckRun, ConsumerCommand, Lease, Presence, Pull
-from railgun.model.partitioning import partition_of
-from railgun.model.replies import ReplyBatch
-from railgun.model.wire import ApiRequest, Frame, WireError
+from railgun.protocol.avro import ApiRequest, Frame, WireError
+from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Presence, Pull
+from railgun.protocol.replies import ReplyBatch
+from railgun.protocol.routing import partition_of
 from tests.support.cell import Cell
 from tests.support.naming import unique
 from tests.support.raw_client import RawClient

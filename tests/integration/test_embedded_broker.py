@@ -30,7 +30,7 @@ from railgun.kafka.embedded.folder import DataFolder
 from railgun.kafka.embedded.formatted import VOTERS
 from railgun.kafka.embedded.jars import kafka_jars
 from railgun.kafka.embedded.java import find_java
-from railgun.kafka.embedded.settings import read_properties, server_properties
+from railgun.kafka.embedded.server_properties import read_properties, server_properties
 from tests.support.waiting import process_gone, wait_until
 
 pytestmark = pytest.mark.kafka

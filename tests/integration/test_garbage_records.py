@@ -13,8 +13,8 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from confluent_kafka import KafkaError, Message, Producer
 
 import railgun
-from railgun.model.names import Names
-from railgun.model.partitioning import partition_of
+from railgun.protocol.routing import partition_of
+from railgun.protocol.topics import Names
 from tests.support.cell import Cell
 from tests.support.commands import invoke
 from tests.support.worker_process import PARTITIONS

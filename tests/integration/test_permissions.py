@@ -13,7 +13,7 @@ from typer.testing import Result
 import railgun
 from railgun.errors import NotAuthorized
 from railgun.kafka.settings import KafkaSettings
-from railgun.node.record_reader import RecordReader
+from railgun.worker.group.record_reader import RecordReader
 from tests.support.cell import Cell
 from tests.support.commands import done, invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker

@@ -14,13 +14,13 @@ from aiokafka.structs import OffsetAndMetadata
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from railgun.cli.input_checks import check_inputs as doctor
+from railgun.cli.doctor.input_checks import check_inputs as doctor
 from railgun.kafka.readings import Reading
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics, cell_topics, topic_ids
-from railgun.model.names import Names
-from railgun.node.cursor import Cursor
-from railgun.node.inputs import check_inputs
+from railgun.protocol.topics import Names
+from railgun.shard.cursor import Cursor
+from railgun.worker.shards.inputs import check_inputs
 from tests.support.cell import Cell
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS
@@ -130,7 +130,7 @@ def test_the_cursor_fits_its_topic_or_is_moved(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cursor = topic.cursor(offset, "another" if other_id else topic.id, received)
-    with caplog.at_level(logging.ERROR, "railgun.node"):
+    with caplog.at_level(logging.ERROR, "railgun.worker"):
         assert topic.check(cursor) == (not said)
     assert cursor.reading(False)[:2] == (goes_on, topic.id)
     assert said in caplog.text

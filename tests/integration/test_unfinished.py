@@ -13,10 +13,10 @@ from railgun.kafka.ends import Ask, Offsets, Place, by_consumer
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topics import Topics
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, MSG_ID
-from railgun.model.names import Names
-from railgun.node import unfinished
-from railgun.node.drain import Drain
-from railgun.node.unfinished import Undecided, end_logs
+from railgun.protocol.topics import Names
+from railgun.shard.drain import Drain
+from railgun.worker.shards import undecided as unfinished
+from railgun.worker.shards.undecided import Undecided, end_logs
 from tests.chaos.audit import read_log
 
 pytestmark = pytest.mark.kafka

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.kafka.topics import Topics
 from railgun.model.headers import PLAIN_SUBJECT
-from railgun.model.partitioning import partition_of
+from railgun.protocol.routing import partition_of
 from tests.support.cell import Cell
 from tests.support.raw_client import RawClient
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
-from railgun.client.facade import Railgun
+from railgun.client.facade.railgun import Railgun
 from railgun.errors import RequestTimeout
 from railgun.model.messages import Reply
 from tests.support.raw import Refused, ask, refused

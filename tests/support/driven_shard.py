@@ -18,21 +18,21 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from railgun.model import headers as h
-from railgun.model.cluster import ClusterLimits
-from railgun.model.consumer_wire import ConsumerCommand, Lease, Pull
-from railgun.model.names import Names
+from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.model.replies import Answer, ReplyBatch
-from railgun.model.wire import ApiRequest, PublishPack
-from railgun.node import claim as claim_module
-from railgun.node import shard as shard_module
-from railgun.node import standing as standing_module
-from railgun.node.clock import SteadyClock
-from railgun.node.context import ShardContext
-from railgun.node.drain import Input
-from railgun.node.membership import Membership
-from railgun.node.shard import KafkaShard
-from railgun.semantics.memory import WorkerMemory
+from railgun.protocol.avro import ApiRequest, PublishPack
+from railgun.protocol.leases import ConsumerCommand, Lease, Pull
+from railgun.protocol.replies import Answer, ReplyBatch
+from railgun.protocol.topics import Names
+from railgun.semantics.messages.budget import WorkerMemory
+from railgun.shard.clock import SteadyClock
+from railgun.shard.drain import Input
+from railgun.worker.context import ShardContext
+from railgun.worker.group.membership import Membership
+from railgun.worker.shards import claim as claim_module
+from railgun.worker.shards import driver as shard_module
+from railgun.worker.shards import shard_state as standing_module
+from railgun.worker.shards.driver import KafkaShard
 from tests.support.waiting import wait_until
 
 NAMES = Names()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from railgun.client.facade import Railgun
+from railgun.client.facade.railgun import Railgun
 from railgun.model.messages import Reply
 
 Refused = tuple[int, int, str]  # err_code, code, description

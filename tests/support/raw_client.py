@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from railgun.kafka.settings import KafkaSettings
 from railgun.model.headers import COMMAND_KIND
-from railgun.model.names import Names
-from railgun.model.partitioning import partition_of
-from railgun.model.replies import PackReply, ReplyBatch
-from railgun.model.wire import ApiRequest, PublishPack
+from railgun.protocol.avro import ApiRequest, PublishPack
+from railgun.protocol.replies import PackReply, ReplyBatch
+from railgun.protocol.routing import partition_of
+from railgun.protocol.topics import Names
 
 
 class RawClient:

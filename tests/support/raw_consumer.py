@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from railgun.client.facade import Railgun
+from railgun.client.facade.railgun import Railgun
 from railgun.model.messages import Reply
 from tests.support.consumers import SECOND, about, add, delivered, floor, messages, pull, settle
 from tests.support.raw import Refused, ask, refused, statuses

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railgun.model import headers as h
-from railgun.model.cluster import ClusterLimits
-from railgun.model.consumer_wire import ConsumerCommand, Lease, Presence
+from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.messages import StoredMessage
-from railgun.model.names import Names
-from railgun.model.partitioning import partition_of
 from railgun.model.refusals import Refusal
-from railgun.model.wire import ApiRequest, Frame, Located, PublishPack
-from railgun.node.core import ShardCore
-from railgun.node.drain import Drain, Input, LogAppend, Rejected, Replies
-from railgun.semantics.reading import located
+from railgun.protocol.avro import ApiRequest, Frame, Located, PublishPack
+from railgun.protocol.leases import ConsumerCommand, Lease, Presence
+from railgun.protocol.routing import partition_of
+from railgun.protocol.topics import Names
+from railgun.semantics.streams.reading import located
+from railgun.shard.core import ShardCore
+from railgun.shard.drain import Drain, Input, LogAppend, Rejected, Replies
 from railgun.state.table import MemoryTable
 
 NAMES = Names()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from railgun.client.facade import Railgun
-from railgun.client.stream import Stream
+from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.stream import Stream
 from tests.support.naming import unique
 
 

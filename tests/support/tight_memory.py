@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from railgun.semantics import id_digest, memory
-from railgun.semantics.memory import Pool, Share
+from railgun.semantics.messages import budget as memory
+from railgun.semantics.messages import id_digest
+from railgun.semantics.messages.budget import Pool, Share
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from railgun.client.liveness import wait_for_workers
+from railgun.client.facade.readiness import wait_for_workers
 from railgun.kafka.embedded.guarded import GuardedProcess
 from tests.support.checkout import environment
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from railgun.cli.options import Cluster, command, console
+from railgun.cli.options.options import Cluster, command, console
 from railgun.cli.tour import consumers, positions, streams
 from railgun.cli.tour.walk import SLACK, TourFailed, Walk
 from railgun.errors import RailgunError
-from railgun.model.names import DEFAULT_PREFIX, Names
+from railgun.protocol.topics import DEFAULT_PREFIX, Names
 
 BEFORE_THE_TOPIC = (
     streams.create,
@@ -43,7 +43,7 @@ def run_tour(
     timeout: float = 10.0,
 ) -> None:
     """Walk through the cluster at this address. Raises TourFailed, or what a step raised."""
-    from railgun.client.facade import connect
+    from railgun.client.facade.railgun import connect
 
     out = console()
     out.print(f"[bold]A short tour of railgun[/] at {bootstrap}")

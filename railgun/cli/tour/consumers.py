@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from railgun.cli.consumer_report import state_lines
-from railgun.cli.events import describe
+from railgun.cli.commands.events import describe
+from railgun.cli.options.units import show_duration
+from railgun.cli.reports.consumer_report import state_lines
 from railgun.cli.tour.walk import MARK, SLACK, TourFailed, Walk
-from railgun.cli.units import show_duration
 from railgun.errors import ApiError
 
 if TYPE_CHECKING:
-    from railgun.client.advisories import Advisories
-    from railgun.client.consumer import Consumer
-    from railgun.client.message import Message
+    from railgun.client.facade.advisories import Advisories
+    from railgun.client.facade.consumer import Consumer
+    from railgun.client.facade.message import Message
 
 ACK_WAIT: Final = timedelta(seconds=30)
 SHORT_ACK_WAIT: Final = timedelta(seconds=0.5)

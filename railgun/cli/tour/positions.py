@@ -6,12 +6,12 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from railgun.cli.options.units import show_duration
 from railgun.cli.tour.walk import SLACK, TourFailed, Walk
-from railgun.cli.units import show_duration
 from railgun.model.durations import NANOS, from_nanos, rfc3339, to_nanos
 
 if TYPE_CHECKING:
-    from railgun.client.stream import Stream
+    from railgun.client.facade.stream import Stream
 
 MINUTE: Final = timedelta(minutes=1)
 SHORT_MINUTE: Final = timedelta(seconds=0.25)

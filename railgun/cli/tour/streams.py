@@ -6,8 +6,8 @@ import time
 from datetime import timedelta
 from typing import Final
 
+from railgun.cli.options.units import show_duration
 from railgun.cli.tour.walk import MARK, SLACK, TourFailed, Walk
-from railgun.cli.units import show_duration
 from railgun.errors import MessageNotFound, StreamFull, WrongLastSequence
 
 SEED_WINDOW: Final = timedelta(minutes=2)

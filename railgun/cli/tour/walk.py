@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from railgun.cli.units import show_duration
+from railgun.cli.options.units import show_duration
 from railgun.errors import RailgunError, StreamNotFound
 
 if TYPE_CHECKING:
-    from railgun.client.facade import Railgun
-    from railgun.client.stream import Stream
+    from railgun.client.facade.railgun import Railgun
+    from railgun.client.facade.stream import Stream
 
 MARK: Final = {"railgun-tour": "remove me"}
 SLACK: Final = 10.0  # seconds; how much later than due a timer may be seen to act

@@ -22,7 +22,7 @@ from railgun.kafka.embedded.guarded import GuardedProcess
 from railgun.kafka.embedded.jars import kafka_jars
 from railgun.kafka.embedded.java import find_java
 from railgun.kafka.embedded.ports import LAST_PORT, LOOPBACK, answers, free_port, is_free
-from railgun.kafka.embedded.settings import JVM_FLAGS, server_properties
+from railgun.kafka.embedded.server_properties import JVM_FLAGS, server_properties
 
 _PORT_TAKEN = re.compile(r"Address already in use|Socket server failed to bind")
 _DATA_DAMAGED = re.compile(

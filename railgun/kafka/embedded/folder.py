@@ -28,7 +28,7 @@ from uuid import uuid4
 
 from railgun.kafka.embedded.errors import BrokerCrashed, DataFolderBroken, DataFolderInUse
 from railgun.kafka.embedded.formatted import write_formatted
-from railgun.kafka.embedded.settings import (
+from railgun.kafka.embedded.server_properties import (
     JVM_FLAGS,
     LOG4J_CONFIGURATION,
     NODE_ID,

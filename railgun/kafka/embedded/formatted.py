@@ -12,7 +12,7 @@ import base64
 from pathlib import Path
 from typing import Final
 
-from railgun.kafka.embedded.settings import NODE_ID
+from railgun.kafka.embedded.server_properties import NODE_ID
 
 DIRECTORY_ID: Final = "0MejNq9rRQqc0lVS7j5QqA"
 

@@ -9,17 +9,18 @@ from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter, is_subset
-from railgun.semantics.consumers import retention, start
-from railgun.semantics.consumers.ahead import Removals
-from railgun.semantics.consumers.deadlines import Deadlines
+from railgun.semantics.consumers import retention
+from railgun.semantics.consumers.acks.deadlines import Deadlines
+from railgun.semantics.consumers.configuration import start
+from railgun.semantics.consumers.consumer_state import ConsumerState, consumer_name
 from railgun.semantics.consumers.events import Event
-from railgun.semantics.consumers.state import ConsumerState, consumer_name
+from railgun.semantics.consumers.pending.position import Removals
 from railgun.semantics.steps import finish
 from railgun.state import keys
-from railgun.state.unreadable import Unreadable
+from railgun.state.unreadable_entries import Unreadable
 
 if TYPE_CHECKING:
-    from railgun.semantics.stream import StreamState
+    from railgun.semantics.streams.owned_stream import StreamState
 
 REMEMBERED_SUBJECTS = (
     100_000  # whether somebody is interested: a stream of ever new ones must not grow without bound

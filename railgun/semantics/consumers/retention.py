@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from railgun.model.consumer_wire import AckRun
 from railgun.model.subjects import Filter
-from railgun.semantics.blocks import Block
-from railgun.semantics.consumers.pending import PendingRun
-from railgun.semantics.searching import stretch
+from railgun.protocol.leases import AckRun
+from railgun.semantics.consumers.pending.pending_runs import PendingRun
+from railgun.semantics.messages.blocks import Block
+from railgun.semantics.messages.searching import stretch
 
 if TYPE_CHECKING:
-    from railgun.semantics.consumers.state import ConsumerState
-    from railgun.semantics.stream import StreamState
+    from railgun.semantics.consumers.consumer_state import ConsumerState
+    from railgun.semantics.streams.owned_stream import StreamState
 
 LATE_AT_MOST = 1_000  # sequences of one late acknowledgement that are looked at
 DROPPED_AT_ONCE = 25_000  # messages that are looked at when a consumer goes; the rest is left to later drains

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import ClassVar, Final
 
-from railgun.model.names import Names
+from railgun.protocol.topics import Names
 from tests.benchmarks.arena import Arena
 from tests.benchmarks.competitor import Competitors, open_nats, open_railgun
 from tests.benchmarks.consuming import Wanted

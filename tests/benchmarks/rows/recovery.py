@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, Producer
 from railgun.kafka.embedded.guarded import GuardedProcess
 from railgun.kafka.records import PartitionReader
 from railgun.kafka.settings import KafkaSettings
-from railgun.node.worker_app import SESSION_SECONDS
 from railgun.state.restore import restore
 from railgun.state.rocks import RocksTable
+from railgun.worker.faust_app import SESSION_SECONDS
 from tests.benchmarks import group_member, raw_kafka
 from tests.benchmarks.arena import Arena
 from tests.benchmarks.cluster import PARTITIONS, publish_until_answered

@@ -1,0 +1,148 @@
+"""``railgun up``: a broker and its workers in the foreground, for development."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+
+from railgun.cli.local.workers import LocalWorker, await_workers
+from railgun.cli.options.context import forget_up, remember_up
+from railgun.errors import ConfigError, EmbeddedBrokerError
+from railgun.kafka.embedded import EmbeddedBroker
+from railgun.kafka.embedded.jars import jars_cached
+from railgun.kafka.embedded.pinned import KAFKA_VERSION
+from railgun.kafka.embedded.ports import LAST_PORT, is_free
+
+USUAL_PORT: Final = 9092
+PREFIX: Final = "railgun"
+READY_SECONDS: Final = 60.0
+_LOOK_EVERY: Final = 0.2
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """Ctrl-C or SIGTERM: not an error. A BaseException, so that no handler of errors on the way takes it for one."""
+
+
+def up(
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=LAST_PORT,
+            help=f"Port of the broker; 0 for a free one. By default {USUAL_PORT} if it is free.",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path, typer.Option(help="Folder of the broker's data, the workers' state and logs.")
+    ] = Path(".railgun"),
+    workers: Annotated[int, typer.Option(min=1, help="How many workers share the partitions.")] = 1,
+    broker_only: Annotated[
+        bool, typer.Option("--broker-only", help="Start the broker and no worker.")
+    ] = False,
+    tour: Annotated[
+        bool, typer.Option("--tour", help="Show a short tour when ready, then go on serving.")
+    ] = False,
+    real_time: Annotated[
+        bool, typer.Option("--real-time", help="The tour waits as long as its story says.")
+    ] = False,
+) -> None:
+    """Run a local Kafka and workers until Ctrl-C; prints `ready: ADDRESS` once a publish would be answered."""
+    if broker_only and tour:
+        raise ConfigError("--tour needs a worker: leave out --broker-only")
+    with _stop_signals():
+        try:
+            _serve(port, data_dir, 0 if broker_only else workers, tour, real_time)
+        except Stopped:
+            typer.echo("stopped", err=True)
+
+
+def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time: bool) -> None:
+    if port is None:
+        port = USUAL_PORT if is_free(USUAL_PORT) else 0
+    if not jars_cached():
+        typer.echo(f"fetching Kafka {KAFKA_VERSION} (45 MB, once per user) …", err=True)
+    typer.echo(f"starting Kafka {KAFKA_VERSION}, data in {data_dir} …", err=True)
+    with ExitStack() as running:
+        broker = EmbeddedBroker(data_dir / "broker", port)
+        crew = [LocalWorker(number, PREFIX, data_dir) for number in range(1, workers + 1)]
+        running.callback(broker.stop)
+        running.callback(_stop_all, crew)
+        broker.start(meanwhile=lambda: _start_all(crew))
+        for worker in crew:
+            worker.serve(broker.bootstrap)
+        if crew:
+            await_workers(crew, broker.bootstrap, PREFIX, READY_SECONDS)
+        _announce(broker.bootstrap, running)
+        if tour:
+            _tour(crew, broker.bootstrap, real_time)
+        while True:
+            _check(broker, crew)
+            time.sleep(_LOOK_EVERY)
+
+
+def _announce(bootstrap: str, running: ExitStack) -> None:
+    """Say that it is ready, and leave a note for the commands of this folder until it ends."""
+    try:
+        folder = remember_up(bootstrap)
+    except OSError as error:
+        typer.echo(f"note: other commands need --server {bootstrap} ({error})", err=True)
+    else:
+        running.callback(forget_up, folder)
+        typer.echo(f"commands in {folder} use it; elsewhere they need --server {bootstrap}", err=True)
+    typer.echo(f"ready: {bootstrap}")
+
+
+def _tour(crew: list[LocalWorker], bootstrap: str, real_time: bool) -> None:
+    from railgun.cli.tour import run_tour
+
+    try:
+        run_tour(bootstrap, real_time=real_time)
+    except Exception:
+        for worker in crew:
+            worker.check()  # a dead worker explains the failure better than what the tour saw of it
+        raise
+    typer.echo(f"serving at {bootstrap}; Ctrl-C stops", err=True)
+
+
+def _check(broker: EmbeddedBroker, crew: list[LocalWorker]) -> None:
+    for worker in crew:
+        worker.check()
+    if not broker.running:
+        raise EmbeddedBrokerError(f"the local Kafka broker ended (log: {broker.log_file})")
+
+
+def _start_all(crew: list[LocalWorker]) -> None:
+    for worker in crew:
+        worker.start()
+
+
+def _stop_all(crew: list[LocalWorker]) -> None:
+    for worker in crew:
+        worker.ask_to_stop()
+    for worker in crew:
+        worker.stop()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into :class:`Stopped` in the main thread, and give the signals back at the end."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for number in _STOP_SIGNALS:  # a second Ctrl-C must not interrupt the stop, which is bounded anyway
+            signal.signal(number, signal.SIG_IGN)
+        raise Stopped
+
+    old = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

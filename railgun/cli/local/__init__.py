@@ -1,0 +1,1 @@
+"""The local processes that ``railgun up`` runs."""

@@ -1,0 +1,1 @@
+"""Options and arguments of the commands, and what they say."""

@@ -1,0 +1,142 @@
+"""The flags of ``railgun stream add`` and ``edit``, and what they say about a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from railgun.cli.options.flags import DURATION, SIZE, ConfigFile, Metadata, given_fields, listed
+from railgun.errors import ConfigError
+from railgun.model.stream_config import ConsumerLimits, Republish, StreamConfig
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What was said about the stream; None: nothing."""
+
+    subjects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subjects", help="Subjects that the stream captures, `ORDERS.*`; repeatable, or with commas."
+        ),
+    ] = None
+    description: Annotated[str | None, typer.Option(help="What the stream is for.")] = None
+    dupe_window: Annotated[
+        timedelta | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="How long message ids are remembered (2m)."),
+    ] = None
+    max_msgs: Annotated[int | None, typer.Option(help="How many messages are kept; -1: no limit.")] = None
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(parser=SIZE, metavar="SIZE", help="How many bytes are kept (64MB); -1: no limit."),
+    ] = None
+    max_age: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=DURATION, metavar="DURATION", help="How long messages are kept (7d); 0: no limit."
+        ),
+    ] = None
+    max_msgs_per_subject: Annotated[
+        int | None, typer.Option(help="How many messages of each subject are kept.")
+    ] = None
+    max_msg_size: Annotated[
+        int | None, typer.Option(parser=SIZE, metavar="SIZE", help="How large a message may be.")
+    ] = None
+    max_consumers: Annotated[int | None, typer.Option(help="How many consumers the stream may have.")] = None
+    discard: Annotated[
+        Literal["old", "new"] | None, typer.Option(help="At a limit: drop the old, or refuse the new.")
+    ] = None
+    discard_per_subject: Annotated[
+        bool | None,
+        typer.Option("--discard-per-subject", help="Refuse the new for each subject, too."),
+    ] = None
+    retention: Annotated[
+        Literal["limits", "interest", "workqueue"] | None, typer.Option(help="What removes messages.")
+    ] = None
+    storage: Annotated[Literal["file", "memory"] | None, typer.Option(help="Where messages are kept.")] = None
+    replicas: Annotated[int | None, typer.Option(help="How many copies the brokers keep.")] = None
+    ack: Annotated[bool | None, typer.Option("--ack/--no-ack", help="Whether publishers are answered.")] = (
+        None
+    )
+    allow_direct: Annotated[
+        bool | None,
+        typer.Option("--allow-direct/--no-allow-direct", help="Keep bodies ready for direct gets."),
+    ] = None
+    allow_rollup: Annotated[
+        bool | None, typer.Option("--allow-rollup/--no-allow-rollup", help="Allow the header Nats-Rollup.")
+    ] = None
+    allow_msg_ttl: Annotated[
+        bool | None, typer.Option("--allow-msg-ttl", help="Allow the header Nats-TTL.")
+    ] = None
+    subject_delete_marker_ttl: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=DURATION, metavar="DURATION", help="How long a marker of a removed subject stays."
+        ),
+    ] = None
+    deny_delete: Annotated[
+        bool | None, typer.Option("--deny-delete", help="Forbid removing single messages.")
+    ] = None
+    deny_purge: Annotated[bool | None, typer.Option("--deny-purge", help="Forbid purges.")] = None
+    sealed: Annotated[bool | None, typer.Option("--sealed", help="Close the stream for good (edit).")] = None
+    first_seq: Annotated[int | None, typer.Option(help="The sequence of the first message (add).")] = None
+    republish_source: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Which messages are emitted again (all).")
+    ] = None
+    republish_destination: Annotated[
+        str | None, typer.Option(metavar="SUBJECT", help="Emit stored messages again, on this subject.")
+    ] = None
+    republish_headers: Annotated[
+        bool | None, typer.Option("--republish-headers", help="Emit their headers only.")
+    ] = None
+    limit_consumer_inactive: Annotated[
+        timedelta | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="How long its consumers may be unused."),
+    ] = None
+    limit_consumer_max_pending: Annotated[
+        int | None, typer.Option(help="How many deliveries of a consumer may wait for their ack.")
+    ] = None
+    metadata: Metadata = None
+    config: ConfigFile = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields of a StreamConfig that were given; the file's first, then the flags'. Raises ConfigError."""
+        result = given_fields(self, StreamConfig, "stream", special=_SPECIAL, field_of=_FIELD_OF)
+        if self.subjects is not None:
+            result["subjects"] = listed(self.subjects)
+        if self.ack is not None:
+            result["no_ack"] = not self.ack
+        if self.republish_destination is not None:
+            result["republish"] = Republish(
+                src=self.republish_source or "",
+                dest=self.republish_destination,
+                headers_only=bool(self.republish_headers),
+            )
+        elif self.republish_source is not None or self.republish_headers is not None:
+            raise ConfigError("say where to emit messages again: --republish-destination SUBJECT")
+        if self.limit_consumer_inactive is not None or self.limit_consumer_max_pending is not None:
+            result["consumer_limits"] = ConsumerLimits(
+                inactive_threshold=self.limit_consumer_inactive,
+                max_ack_pending=self.limit_consumer_max_pending,
+            )
+        return result
+
+
+_SPECIAL: Final = (
+    "subjects",
+    "ack",
+    "republish_source",
+    "republish_destination",
+    "republish_headers",
+    "limit_consumer_inactive",
+    "limit_consumer_max_pending",
+)
+_FIELD_OF: Final = {
+    "dupe_window": "duplicate_window",
+    "discard_per_subject": "discard_new_per_subject",
+    "replicas": "num_replicas",
+    "allow_rollup": "allow_rollup_hdrs",
+}

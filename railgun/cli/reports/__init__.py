@@ -1,0 +1,1 @@
+"""Answers as reports for people and as objects for machines."""

@@ -1,0 +1,1 @@
+"""The consumers' side of a client: pulls, leases, messages leased ahead, acknowledgements."""

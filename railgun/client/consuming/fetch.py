@@ -1,0 +1,274 @@
+"""Fetching a batch and confirming an acknowledgement, as steps that either driver runs.
+
+A pull is given up when its caller goes away (an exception, a cancelled task): the shard is told, and messages that came
+meanwhile go back without counting as a delivery.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from railgun.client.consuming.ack_box import BACK, AckBox, Address, return_runs, runs_of
+from railgun.client.consuming.pulls import CONSUMER_DELETED, Ticket
+from railgun.client.settlements import Settlement, Wakeups
+from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
+from railgun.errors import (
+    ApiError,
+    ConfigError,
+    ConsumerNotFound,
+    Overloaded,
+    RailgunError,
+    RequestTimeout,
+    StreamNotFound,
+    api_error,
+)
+from railgun.model.durations import NANOS
+from railgun.protocol.avro import Frame
+from railgun.protocol.leases import AckRun, Lease, Pull
+
+if TYPE_CHECKING:
+    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.parcels import Parcel
+    from railgun.client.facade.message import Delivery
+
+_SHORTEST = (
+    0.001  # a pull that should not wait; not ``no_wait``, which waits for ever at max_ack_pending (RDL-12)
+)
+_NORMAL = ("Message Size Exceeds MaxBytes", "Batch Completed")  # 409, and still only the end of a pull
+
+
+class WaitingPull(Settlement[list[Any]]):
+    """One pull whose caller waits for all of its answer."""
+
+    __slots__ = ("_hub", "_make", "_over", "batch", "deadline", "lock", "parts", "ticket")
+
+    def __init__(
+        self, hub: Consuming, make: type[Delivery], address: Address, pull: Pull, patience: float
+    ) -> None:
+        super().__init__()
+        self._hub = hub
+        self._make = make
+        self._over = False  # nothing more comes, or nobody wants it
+        self.lock = threading.Lock()
+        self.batch = pull.batch
+        self.parts: list[Parcel | Lease] = []  # parcels of messages, and leases that only tell a status
+        self.ticket = Ticket(address, self, pull)
+        self.deadline = time.monotonic() + patience
+
+    # -- what comes
+
+    def leased(self, ticket: Ticket, lease: Lease) -> None:
+        parcel = self._hub.book.parcel(lease, self._make, self) if lease.sequences else None
+        with self.lock:
+            over = self._over
+            if not over:
+                if parcel is not None:
+                    self.parts.append(parcel)
+                if lease.status:
+                    self.parts.append(lease)
+                self._over = lease.done
+        if over:
+            self._hub.book.give_back(lease)
+        elif parcel is not None:
+            self._hub.book.begin(parcel)
+        self._look()
+
+    def moved(self, parcel: Parcel) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        with self.lock:
+            if not self._over or not all(isinstance(part, Lease) or part.done for part in self.parts):
+                return
+        self._settle(None)
+
+    def _settle(self, error: RailgunError | None) -> None:
+        wakeups = Wakeups()
+        self.settle([], error, wakeups)
+        wakeups.deliver()
+
+    # -- how it ends
+
+    def sent(self, error: RailgunError | None) -> None:
+        """Whether the broker has the pull."""
+        self.delivered = error is None
+        if error is not None:
+            self.failed(error)
+
+    def failed(self, error: RailgunError) -> None:
+        """Nothing more will come: the caller gets what is there, or this error."""
+        self.give_up()
+        self._settle(error)
+
+    def overdue(self, seconds: float) -> RequestTimeout:
+        """The error when not even the end of the pull was told: nobody knows whether there are messages."""
+        who = "the owner of the stream" if self.delivered else "the broker"
+        return RequestTimeout(
+            f"{who} has not answered the fetch within {seconds:g} s: there may be messages, fetch again"
+        )
+
+    def give_up(self) -> None:
+        """The caller does not wait any longer."""
+        self._hub.book.cancel(self.ticket)
+        back: list[tuple[AckBox, list[AckRun]]] = []
+        with self.lock:
+            self._over = True
+            for part in self.parts:
+                if not isinstance(part, Lease) and not part.done and part.box is not None:
+                    back.append((part.box, part.unread(BACK)))
+                    part.drop()
+        for box, runs in back:
+            return_runs(box, runs)
+
+    def messages(self) -> list[Delivery]:
+        """The messages that came, in order, for the caller to keep; it owns them from now on."""
+        with self.lock:
+            found = [one for part in self.parts if not isinstance(part, Lease) for one in part.messages]
+            for part in self.parts:
+                if not isinstance(part, Lease):
+                    part.messages = []
+        return found
+
+    def status(self) -> Lease | None:
+        """What ended it, if that was not its last message."""
+        last = self.parts[-1] if self.parts else None
+        return last if isinstance(last, Lease) else None
+
+    def reading_error(self) -> RailgunError | None:
+        """Why messages that were leased could not be read, if so."""
+        return next((part.error for part in self.parts if not isinstance(part, Lease) and part.error), None)
+
+
+# -- steps
+
+
+def prepared(hub: Consuming, stream: str, consumer: str) -> Steps[Address]:
+    """The address of a consumer whose shard is listened to. Raises StreamNotFound, NoWorker, ConnectionLost."""
+    connection = hub.connection
+    connection.check()
+    if connection.registry_view.stream(stream) is None:
+        yield Blocking(lambda: connection.sync_registry(connection.timeout))
+        if connection.registry_view.stream(stream) is None:
+            raise StreamNotFound(404, 10059, "stream not found", stream=stream)
+    address = hub.address(stream, consumer)
+    shards = (address.partition,)
+    if not connection.prepared(shards):
+        yield Blocking(lambda: connection.prepare(shards, connection.timeout))
+    hub.start()
+    return address
+
+
+def fetch(
+    hub: Consuming, stream: str, consumer: str, make: type[Delivery], batch: int, wait: float
+) -> Steps[list[Any]]:
+    """Up to ``batch`` messages; fewer, or none, when the owner says that ``wait`` seconds are over.
+
+    Raises NoWorker, ConnectionLost or RequestTimeout where nobody says so and nothing came.
+    """
+    if batch < 1:
+        raise ConfigError("a fetch asks for at least one message")
+    address = yield from prepared(hub, stream, consumer)
+    return (yield from _pulled(hub, address, hub.latest_box(stream, consumer), (), make, batch, wait))
+
+
+def ack_and_fetch(box: AckBox, run: AckRun, make: type[Delivery], wait: float) -> Steps[list[Any]]:
+    """Acknowledge one message, and get the next, in one command (ACK-09); its consumer is :func:`prepared`."""
+    return (yield from _pulled(box.hub, box.address, box, (run,), make, 1, wait))
+
+
+def _pulled(
+    hub: Consuming,
+    address: Address,
+    box: AckBox | None,
+    acks: Sequence[AckRun],
+    make: type[Delivery],
+    batch: int,
+    wait: float,
+) -> Steps[list[Any]]:
+    """A pull, with what the box holds and ``acks`` in the same command."""
+    wait = min(max(wait, 0.0), LONGEST_WAIT)
+    patience = wait + hub.connection.timeout
+    number = hub.connection.packer.take_number()
+    expires = round(max(wait, _SHORTEST) * NANOS)
+    pull = Pull(number, batch, 0, expires, patience=round(patience * NANOS))
+    waiting = WaitingPull(hub, make, address, pull, patience)
+    try:
+        hub.book.open(waiting.ticket, box, waiting.sent, acks)
+        if not waiting.done and not (yield Until(waiting, patience)):
+            waiting.failed(waiting.overdue(patience))
+        found = waiting.messages()
+        surplus = found[batch:]  # asked for twice around a change of the shard's owner
+        if surplus and surplus[0]._box is not None:
+            return_runs(surplus[0]._box, runs_of(BACK, surplus))
+        if not found:
+            _complain(waiting, address)
+        return found[:batch]
+    finally:
+        waiting.give_up()
+        rest = waiting.messages()  # whoever asked is gone
+        if rest and rest[0]._box is not None:
+            return_runs(rest[0]._box, runs_of(BACK, rest))
+
+
+def _complain(waiting: WaitingPull, address: Address) -> None:
+    """Raises why a pull has brought nothing, unless there was nothing."""
+    if waiting.error is not None:
+        raise waiting.error.with_traceback(None)
+    error = waiting.reading_error()
+    if error is not None:
+        raise error.with_traceback(None)
+    status = waiting.status()
+    if status is not None:
+        refusal = pull_refused(status, address)
+        if refusal is not None:
+            raise refusal
+
+
+def pull_refused(status: Lease, address: Address) -> ApiError | None:
+    """The error that a status of a pull stands for; None for an ordinary end."""
+    if status.status in (100, 404, 408) or status.description in _NORMAL:
+        return None
+    if status.description == CONSUMER_DELETED:
+        return ConsumerNotFound(404, 10014, "consumer not found", stream=address.stream)
+    if status.description == "Exceeded MaxWaiting":
+        return Overloaded(status.status, 0, status.description, stream=address.stream)
+    return ApiError(status.status, 0, status.description, stream=address.stream)
+
+
+def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
+    """Send an acknowledgement, with all that waits beside it, and wait until it is durable (ACK-13)."""
+    connection = box.hub.connection
+    limit = connection.timeout if timeout is None else timeout
+    shards = (box.partition,)
+    if not connection.prepared(shards):
+        yield Blocking(lambda: connection.prepare(shards, limit))
+    call = connection.requests.confirm(box, run, limit)
+    try:
+        if not call.done and not (yield Until(call, limit)):
+            raise call.overdue(limit)
+        _accepted(call.get(), box)
+    except RequestTimeout as error:
+        raise RequestTimeout(
+            f"the acknowledgement of message {run.sequence} of {box.stream!r} was not confirmed within {limit:g} s: "
+            "ack_sync may be called again, both outcomes are safe"
+        ) from error
+
+
+def _accepted(frames: list[Frame], box: AckBox) -> None:
+    """Raises the refusal of a command to a consumer, if it is one."""
+    body = frames[0].body if frames else b""
+    try:
+        refusal = json.loads(body).get("error") if body else None
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise RailgunError(f"the answer to an acknowledgement cannot be read: {error!r:.500}") from error
+    if refusal is not None:
+        raise api_error(
+            refusal.get("code", 0),
+            refusal.get("err_code", 0),
+            refusal.get("description", ""),
+            stream=box.stream,
+        )

@@ -1,0 +1,286 @@
+"""What a client says to its consumers: acknowledgements, pulls, presence; and the one thread that says it.
+
+The thread empties boxes of acknowledgements a few milliseconds after the first one was put there, keeps alive what was
+leased and not yet handed out, and announces this client to the shards where it waits or listens. If it fails, so does
+the connection. :meth:`Consuming.close` sends everything, and says in the log how many could not be sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from railgun.client.consuming.ack_box import AckBox, Address
+from railgun.client.consuming.commands import Teller
+from railgun.client.consuming.fetch import WaitingPull
+from railgun.client.consuming.kept_alive import Held, Holdings
+from railgun.client.consuming.listeners import Listeners
+from railgun.client.consuming.parcels import Feed
+from railgun.client.consuming.pulls import LeaseBook
+from railgun.client.settlements import Settlement
+from railgun.client.transport import PRESENCE
+from railgun.errors import ConnectionClosed, RailgunError
+from railgun.protocol.leases import Lease, Presence
+from railgun.protocol.routing import partition_of
+
+if TYPE_CHECKING:
+    from railgun.client.connection.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+COLLECT = 0.003  # seconds that acknowledgements wait for company
+PRESENCE_SECONDS = 2.0
+_FORGOTTEN = 2.5 * PRESENCE_SECONDS  # a client that says nothing for three periods is gone for a shard
+_TICK = 0.1
+_RUNS = 4_000  # in one command
+
+
+class Consuming:
+    """The consumers' side of one connection. Thread-safe."""
+
+    def __init__(self, connection: Connection, feed: Feed) -> None:
+        self.connection = connection
+        self.feed = feed
+        self.book = LeaseBook(self)
+        self.listeners = Listeners(self)
+        self.holdings = Holdings()
+        self._teller = Teller(connection, self.flush)
+        self.tell = self._teller.tell
+        self.tell_later = self._teller.tell_later
+        self._boxes: weakref.WeakValueDictionary[tuple[str, int, str, int], AckBox]
+        self._boxes = weakref.WeakValueDictionary()
+        self._latest: weakref.WeakValueDictionary[tuple[str, str], AckBox] = weakref.WeakValueDictionary()
+        self._wanted = threading.Condition()
+        self._queue: deque[AckBox] = deque()
+        self._deferred: deque[Callable[[], None]] = deque()
+        self._present: set[int] = set()  # shards that know of this client
+        self._due = 0.0  # when they were last told
+        self._last_present = 0.0  # when the broker last took that
+        self._renew = False
+        self._closed: RailgunError | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be said any more."""
+        return self._closed is not None
+
+    # -- addresses
+
+    def address(self, stream: str, consumer: str) -> Address:
+        """The consumer of that name, whichever lives."""
+        known = self.connection.registry_view.stream(stream)
+        partitions = self.connection.topology.partitions
+        return Address(
+            stream, 0, consumer, 0, partition_of(stream, partitions) if known is None else known.partition
+        )
+
+    def box_of(self, lease: Lease) -> AckBox | None:
+        """Where acknowledgements of the lease's messages go; None for messages that no consumer delivers."""
+        if not lease.consumer:
+            return None
+        key = (lease.stream, lease.incarnation, lease.consumer, lease.number)
+        with self._wanted:
+            box = self._boxes.get(key)
+            if box is None:
+                partition = self.address(lease.stream, lease.consumer).partition
+                box = self._boxes[key] = AckBox(self, Address(*key, partition))
+                self._latest[lease.stream, lease.consumer] = box
+            return box
+
+    def latest_box(self, stream: str, consumer: str) -> AckBox | None:
+        """The box of the consumer that was last heard of under this name, if anybody uses it."""
+        with self._wanted:
+            return self._latest.get((stream, consumer))
+
+    # -- what shards say
+
+    def take(self, leases: Iterable[Lease]) -> None:
+        """Leases that came together, in their order. Nothing is sent before all of them are where they belong."""
+        for lease in leases:
+            if lease.pull:
+                self.book.take(lease)
+            else:
+                self.listeners.take(lease)
+        while self._deferred:
+            try:
+                call = self._deferred.popleft()
+            except IndexError:
+                return
+            call()
+
+    def later(self, call: Callable[[], None]) -> None:
+        """Do it once the leases that came together are all where they belong. Only while leases are taken."""
+        self._deferred.append(call)
+
+    # -- telling
+
+    def wake(self, box: AckBox) -> None:
+        """The box holds something: empty it soon. Raises ConnectionClosed if nobody will."""
+        with self._wanted:
+            if self._closed is not None:
+                raise self._closed.with_traceback(None)
+            if box.queued:
+                return
+            box.queued = True
+            self._queue.append(box)
+            self._started()
+            self._wanted.notify()
+
+    def flush(self, box: AckBox) -> None:
+        """Send what the box holds."""
+        with box.sending:
+            runs = box.take()
+            for start in range(0, len(runs), _RUNS):
+                self.tell_later(box.address, box=box, acks=runs[start : start + _RUNS])
+
+    # -- holding, being present
+
+    def hold(self, held: Held) -> None:
+        """Keep alive what it holds, until it is released. Raises ConnectionClosed."""
+        self.start()
+        self.holdings.add(held)
+
+    def announce(self, shards: set[int], *, leaving: bool = False) -> None:
+        """Tell these shards that this client is there, and what it listens to."""
+        value = Presence(self.connection.client, leaving, self.listeners.subjects()).encode()
+        for shard in sorted(shards):
+            try:
+                self.connection.transport.send(shard, b"", PRESENCE, value, self._announced)
+            except RailgunError as error:
+                logger.info("shard %d could not be told that this client is there: %s", shard, error)
+                return
+        self._present |= shards
+
+    def _announced(self, error: RailgunError | None) -> None:
+        """After a silence of ours the shards have forgotten what waits: they are told again."""
+        now = time.monotonic()
+        if error is None:
+            if self._last_present and now - self._last_present > _FORGOTTEN:
+                self._renew = True
+            self._last_present = now
+
+    def new_owner(self, partition: int) -> None:
+        """The shard changed hands: pulls and presence are told again."""
+        if self._closed is None and (
+            partition in self._present or any(t.address.partition == partition for t in self.book.waiting())
+        ):
+            self.announce({partition})
+            self.book.renew(partition)
+
+    def waiting(self) -> list[tuple[float, Settlement[Any], Callable[[RailgunError], None]]]:
+        """Deadline, settlement and ending of the pulls whose callers wait."""
+        owners = [ticket.owner for ticket in self.book.waiting()]
+        return [(one.deadline, one, one.failed) for one in owners if isinstance(one, WaitingPull)]
+
+    # -- the thread
+
+    def start(self) -> None:
+        """Somebody waits at a shard: be present from now on."""
+        with self._wanted:
+            if self._closed is not None:
+                raise self._closed.with_traceback(None)
+            self._started()
+
+    def _started(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="railgun-consuming", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            due = time.monotonic() + _TICK
+            while self._closed is None:
+                with self._wanted:
+                    if not self._queue:
+                        self._wanted.wait(max(due - time.monotonic(), 0.0))
+                    boxes, self._queue = self._queue, deque()
+                if boxes:
+                    time.sleep(COLLECT)  # for company, not for luck
+                    for box in boxes:
+                        self.flush(box)
+                now = time.monotonic()
+                if now >= due:
+                    due = now + _TICK
+                    self._tick(now)
+        except Exception as error:
+            logger.exception("the thread of the consumers ended")
+            self.connection.failed(RailgunError(f"the thread of the consumers ended: {error!r}"))
+
+    def _tick(self, now: float) -> None:
+        self._teller.repeat(now)
+        self.holdings.tick(now)
+        if now - self._due >= PRESENCE_SECONDS:
+            self._due = now
+            shards = {ticket.address.partition for ticket in self.book.waiting()} | self.listeners.shards()
+            if shards:
+                self.announce(shards)
+            else:
+                self._last_present = 0.0
+        if self._renew:
+            self._renew = False
+            for shard in {ticket.address.partition for ticket in self.book.waiting()}:
+                self.book.renew(shard)
+
+    # -- the end
+
+    def close(self, timeout: float) -> None:
+        """Give back what nobody has seen, let handlers end, send all acknowledgements, leave.
+
+        The transport must still take commands.
+        """
+        self.holdings.close(timeout)
+        over = ConnectionClosed("the connection was closed before the pull was answered")
+        for ticket in self.book.waiting():
+            self.book.cancel(ticket)
+            ticket.owner.failed(over)
+        with self._wanted:
+            if self._closed is None:
+                self._closed = ConnectionClosed("the connection is closed")
+            boxes, self._queue = self._queue, deque()
+            self._wanted.notify_all()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(5.0)
+        self._teller.repeat(math.inf)
+        for box in boxes:
+            self.flush(box)
+        if self._present:
+            self.announce(self._present, leaving=True)
+        self.feed.close()
+
+    def report(self) -> None:
+        """After the broker was given its time: say what it has not taken."""
+        if self._teller.untold:
+            logger.error(
+                "closed before the broker had the acknowledgements of %d messages: they will be delivered again",
+                self._teller.untold,
+            )
+
+    def failed(self, error: RailgunError) -> None:
+        """The connection is of no more use: everybody who waits is told, and no acknowledgement is taken any more."""
+        with self._wanted:
+            if self._closed is not None:
+                return
+            self._closed = error
+            waiting = sum(box.waiting for box in self._boxes.values())
+            self._wanted.notify_all()
+        if waiting:
+            logger.error("acknowledgements of %d messages could not be sent: %s", waiting, error)
+        self.holdings.failed(error)
+        for ticket in self.book.waiting():
+            ticket.owner.failed(error)
+        self.feed.close()
+
+    def abandon(self, error: RailgunError) -> None:
+        """In a forked child: the lock may be held by a thread that does not exist here."""
+        self._wanted = threading.Condition()
+        self._closed = error
+        self._teller.abandon()
+        self.book, self.listeners, self.holdings = LeaseBook(self), Listeners(self), Holdings()

@@ -1,0 +1,166 @@
+"""Which pulls of this client wait, and who gets the leases that answer them.
+
+A lease that answers a pull nobody waits for any more (it was given up, or asked for twice around a change of the shard's
+owner) goes back at once, and does not count as a delivery. A new owner of a shard knows nothing of waiting pulls: they
+are sent to it again, under the same numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Protocol
+
+from railgun.client.consuming.ack_box import BACK, AckBox, Address, lease_runs, return_runs
+from railgun.client.consuming.parcels import Parcel, ParcelOwner, carried, unpack
+from railgun.client.transport import Delivered
+from railgun.errors import RailgunError
+from railgun.model.durations import NANOS
+from railgun.protocol.leases import AckRun, Lease, Pull
+
+if TYPE_CHECKING:
+    from railgun.client.consuming.hub import Consuming
+    from railgun.client.facade.message import Delivery
+
+CONSUMER_DELETED = "Consumer Deleted"
+
+
+class PullOwner(ParcelOwner, Protocol):
+    """Who waits for a pull."""
+
+    def leased(self, ticket: Ticket, lease: Lease) -> None:
+        """A lease that answers the pull; ``lease.done`` ends it. Called in the order of the shard, by one thread."""
+
+    def failed(self, error: RailgunError) -> None:
+        """The connection is of no more use: nothing more will come."""
+
+
+class Ticket:
+    """One pull that waits at a shard."""
+
+    __slots__ = ("address", "again", "ends", "got", "id", "owner", "pull")
+
+    def __init__(
+        self, address: Address, owner: PullOwner, pull: Pull, again: Callable[[], None] | None = None
+    ) -> None:
+        self.address = address
+        self.owner = owner
+        self.pull = pull
+        self.id = pull.id
+        self.got = 0  # messages that were leased by now
+        self.ends = time.monotonic() + pull.expires / NANOS if pull.expires else None
+        self.again = again  # how to send it once more, where that is not a plain pull
+
+    def rest(self) -> Pull:
+        """The pull as a new owner of the shard must be told of it: what is missing, and the time that is left."""
+        expires, patience = self.pull.expires, self.pull.patience
+        if self.ends is not None:
+            left = round((self.ends - time.monotonic()) * NANOS)
+            patience = patience and max(patience - (expires - left), 1_000_000)
+            expires = max(left, 1_000_000)
+        return self.pull._replace(
+            batch=max(self.pull.batch - self.got, 1), expires=expires, patience=patience
+        )
+
+
+class LeaseBook:
+    """The waiting pulls of one connection. Thread-safe; it calls nobody while it holds its lock."""
+
+    def __init__(self, hub: Consuming) -> None:
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._tickets: dict[int, Ticket] = {}
+
+    # -- pulls
+
+    def open(
+        self, ticket: Ticket, box: AckBox | None, delivered: Delivered, acks: Sequence[AckRun] = ()
+    ) -> None:
+        """Send a pull, and before it in the same command what the box holds, and ``acks``.
+
+        Raises what keeps it from being sent.
+        """
+        self.add(ticket)
+        try:
+            with nullcontext() if box is None else box.sending:
+                held = [] if box is None else box.take()
+                if box is not None and held:
+                    ticket.address = box.address
+                self._hub.tell(ticket.address, ticket.pull, box=box, acks=[*held, *acks], delivered=delivered)
+        except BaseException:
+            self.forget(ticket)
+            raise
+
+    def add(self, ticket: Ticket) -> None:
+        """Wait for a pull that somebody else sends."""
+        with self._lock:
+            self._tickets[ticket.id] = ticket
+
+    def forget(self, ticket: Ticket) -> bool:
+        """Nobody waits for it any more; whether somebody did until now."""
+        with self._lock:
+            return self._tickets.pop(ticket.id, None) is not None
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Give the pull up, and tell the shard."""
+        if self.forget(ticket) and not self._hub.closed:
+            self._hub.tell_later(ticket.address, cancelled=[ticket.id])
+
+    def waiting(self) -> list[Ticket]:
+        with self._lock:
+            return list(self._tickets.values())
+
+    def renew(self, partition: int) -> None:
+        """The shard has a new owner, who knows nothing of what waits."""
+        for ticket in self.waiting():
+            if ticket.address.partition != partition:
+                continue
+            if ticket.again is not None:
+                ticket.again()
+            else:
+                self._hub.tell_later(ticket.address, pull=ticket.rest())
+
+    # -- leases
+
+    def take(self, lease: Lease) -> None:
+        """A lease that answers a pull."""
+        with self._lock:
+            ticket = self._tickets.get(lease.pull)
+        if ticket is None:
+            self.give_back(lease)
+            return
+        ticket.got += sum(lease.counts)
+        if lease.done:
+            if self._moved_on(ticket, lease):
+                return
+            self.forget(ticket)
+        ticket.owner.leased(ticket, lease)
+
+    def _moved_on(self, ticket: Ticket, lease: Lease) -> bool:
+        """The consumer that was asked is gone: one of the same name may live, and is asked instead, once."""
+        if lease.description != CONSUMER_DELETED or not ticket.address.number or ticket.again is not None:
+            return False
+        ticket.address = ticket.address._replace(incarnation=0, number=0)
+        if lease.sequences:
+            ticket.owner.leased(ticket, lease._replace(done=False, status=0))
+        self._hub.later(lambda: self._hub.tell_later(ticket.address, pull=ticket.rest()))
+        return True
+
+    def parcel(self, lease: Lease, make: type[Delivery], owner: ParcelOwner) -> Parcel:
+        """The parcel of a lease; :meth:`begin` has it read, once the owner knows it."""
+        return Parcel(lease, self._hub.box_of(lease), make, owner)
+
+    def begin(self, parcel: Parcel) -> None:
+        """Get the parcel's messages: out of the lease, or from the log."""
+        if carried(parcel.lease):
+            unpack(parcel)
+        else:
+            self._hub.feed.read(parcel)
+
+    def give_back(self, lease: Lease) -> None:
+        """The messages of the lease were not delivered after all."""
+        box = self._hub.box_of(lease)
+        if box is not None and lease.sequences:
+            return_runs(box, lease_runs(BACK, lease))

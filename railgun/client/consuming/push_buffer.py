@@ -1,0 +1,161 @@
+"""What is pushed to a subject, until it is taken; flow control, statuses, and a consumer that is gone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from railgun.api.names import ApiName, Operation, parse
+from railgun.client.calls import PendingCall
+from railgun.client.consuming.buffer import Intake
+from railgun.client.facade.message import Delivery, status_message
+from railgun.errors import ConsumerNotFound, RailgunError
+from railgun.model import headers as h
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.protocol.leases import Lease
+
+if TYPE_CHECKING:
+    from railgun.client.consuming.ack_box import Address
+    from railgun.client.consuming.hub import Consuming
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 65_536  # messages that wait in one listener; a slower one loses what comes beyond
+_STALLED = (
+    "Nats-Consumer-Stalled"  # on heartbeats of a consumer that waits for its flow control to be answered
+)
+_SILENCE = 10.0  # seconds after which it is asked whether a consumer is still there
+
+
+class PushIntake(Intake):
+    """What is sent to one subject, until it is taken."""
+
+    def __init__(
+        self,
+        hub: Consuming,
+        make: type[Delivery],
+        subject: str,
+        group: str,
+        *,
+        shard: int | None = None,
+        statuses: bool = False,
+    ) -> None:
+        super().__init__(hub, make)
+        self.subject = subject
+        self.group = group
+        self.shard = shard  # the only one that sends there, if that is known
+        self.lost = 0  # messages that were not taken in time
+        self._statuses = statuses
+        self._credits: deque[tuple[int, str]] = deque()  # (messages to be taken first, where to answer)
+        self._arrived = 0
+
+    def pushed(self, lease: Lease) -> None:
+        """Messages or a status that were sent to the subject."""
+        if lease.sequences:
+            if len(self.ready) + sum(parcel.count for parcel in self._parcels) >= MOST_WAITING:
+                self._lose(lease)
+                return
+            with self.lock:
+                self._arrived += sum(lease.counts)
+            self.put(lease)
+        if lease.status:
+            self._told(lease)
+
+    def _told(self, lease: Lease) -> None:
+        if self._statuses:
+            one = status_message(
+                self._make, self.subject, lease.status, lease.description, lease.status_headers, lease.reply
+            )
+            parcel = self.hub.book.parcel(lease._replace(sequences=[], counts=[]), self._make, self)
+            parcel.messages, parcel.done = [one], True
+            with self.lock:  # behind the messages that were sent before it
+                self._parcels.append(parcel)
+            self.moved(parcel)
+        else:
+            stalled = h.first(lease.status_headers, _STALLED)
+            reply = lease.reply or (stalled or b"").decode("utf-8")
+            if reply:
+                with self.lock:
+                    self._credits.append((self._arrived, reply))
+                self.hub.later(self.refill)
+        self.heartbeat(lease)
+
+    def heartbeat(self, lease: Lease) -> None:
+        """The consumer has said something that is no message."""
+
+    def refill(self) -> None:
+        """Answer flow control once everything before it was taken (PSH-07)."""
+        if not self._credits:
+            return
+        due = []
+        with self.lock:
+            waiting = len(self.ready) + sum(parcel.count - parcel.passed for parcel in self._parcels)
+            while self._credits and self._credits[0][0] <= self._arrived - waiting:
+                due.append(self._credits.popleft()[1])
+        for reply in due:
+            name = parse(reply)
+            if name is not None:
+                self.hub.connection.requests.say(self.hub.address(name.stream, "").partition, name)
+
+    def discard(self) -> None:
+        """What is here is of no use to anybody: it comes again in another way."""
+        with self.lock:
+            self.ready.clear()
+            for parcel in self._parcels:
+                parcel.drop()
+            self._parcels.clear()
+
+    def _lose(self, lease: Lease) -> None:
+        if self.lost == 0:
+            logger.error(
+                "messages on %s come faster than they are taken: those of the consumer %r are delivered again if it "
+                "wants acknowledgements, and lost if not",
+                self.subject,
+                lease.consumer,
+            )
+        self.lost += sum(lease.counts)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.hub.listeners.remove(self)
+        super().close()
+
+
+class BoundIntake(PushIntake):
+    """What one push consumer delivers. It ends when the consumer is gone, which nobody tells a listener."""
+
+    def __init__(
+        self, hub: Consuming, make: type[Delivery], address: Address, config: ConsumerConfig
+    ) -> None:
+        assert config.deliver_subject is not None
+        group = config.deliver_group or ""
+        super().__init__(hub, make, config.deliver_subject, group, shard=address.partition)
+        self.keep_alive(config)
+        self._name = ApiName(Operation.CONSUMER_INFO, address.stream, address.consumer)
+        self._heard = time.monotonic()
+
+    def pushed(self, lease: Lease) -> None:
+        self._heard = time.monotonic()
+        super().pushed(lease)
+
+    def tick(self, now: float) -> None:
+        super().tick(now)
+        if now - self._heard >= _SILENCE and not self.closed:
+            self._heard = now
+            try:
+                assert self.shard is not None
+                call = self.hub.connection.requests.begin(self.shard, self._name, b"", None, _SILENCE)
+            except RailgunError as error:
+                logger.info("consumer %s could not be asked for: %s", self._name.text, error)
+            else:
+                call.when_done(lambda: self._answered(call))
+
+    def _answered(self, call: PendingCall) -> None:
+        """Only an answer that says so counts: silence may be a worker that restarts."""
+        if call.error is None and call.value:
+            error = json.loads(call.value[0].body or b"{}").get("error")
+            if error is not None and error.get("code") == 404:
+                self.failed(ConsumerNotFound(404, 10014, "consumer not found", stream=self._name.stream))

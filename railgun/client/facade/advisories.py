@@ -1,0 +1,173 @@
+"""Advisories and ack samples as they happen: ``for advisory in rg.advisories()`` (SEMANTICS 25.1).
+
+They are sent after what they tell of and never hold it up, so they may come late, and are not kept for who was not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from railgun.client import steps
+from railgun.client.settlements import Settlement, Wakeups
+from railgun.client.steps import Blocking, Steps, Until
+from railgun.errors import RailgunError
+
+if TYPE_CHECKING:
+    from railgun.client.connection.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 100_000  # a slower reader loses the oldest
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """Something that a shard tells: which subject it is on, and what it says."""
+
+    subject: str
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """All fields: ``type``, ``id``, ``timestamp``, and those of its type."""
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+    @property
+    def type(self) -> str:
+        return str(self.json()["type"])
+
+
+class _Waiting:
+    """What was told and not yet read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._told: deque[Advisory] = deque(maxlen=MOST_WAITING)
+        self._arrival: Settlement[bool] | None = None
+        self._stop: Callable[[], None] | None = None
+        self._error: RailgunError | None = None
+        self._closed = False
+
+    def open(self) -> None:
+        """Begin to listen; what happens from now on is told. Blocks."""
+        self._connection.check()
+        self._connection.consuming.hold(self)
+        self._stop = self._connection.transport.advisories(self._take)
+
+    def _take(self, told: list[tuple[str, bytes]]) -> None:
+        with self._lock:
+            self._told.extend(Advisory(subject, body) for subject, body in told)
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            arrival, self._arrival = self._arrival, None
+        if arrival is not None:
+            wakeups = Wakeups()
+            arrival.settle(True, None, wakeups)
+            wakeups.deliver()
+
+    def next(self) -> Steps[Advisory | None]:
+        """The next one; None once this is closed. Raises what ended the connection."""
+        if self._stop is None and not self._closed:
+            yield Blocking(self.open)
+        while True:
+            with self._lock:
+                if self._closed:
+                    return None
+                if self._told:
+                    return self._told.popleft()
+                if self._error is not None:
+                    raise self._error.with_traceback(None)
+                arrival = self._arrival = self._arrival or Settlement()
+            yield Until(arrival, 60.0)
+
+    # -- as the connection sees it
+
+    def tick(self, now: float) -> None:
+        """Nothing is leased."""
+
+    def failed(self, error: RailgunError) -> None:
+        self._error = error
+        self._wake()
+
+    def close(self) -> None:
+        with self._lock:
+            closed, self._closed = self._closed, True
+            stop = self._stop
+        if not closed:
+            if stop is not None:
+                stop()
+            self._connection.consuming.holdings.release(self)
+            self._wake()
+
+
+class Advisories:
+    """An endless iteration over advisories; a context manager. Whatever happens after it was made is told."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._waiting = _Waiting(connection)
+        self._waiting.open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Advisory]:
+        return self
+
+    def __next__(self) -> Advisory:
+        found = steps.run(self._waiting.next())
+        if found is None:
+            raise StopIteration
+        return found
+
+    def close(self) -> None:
+        """End the iteration, from whichever thread."""
+        self._waiting.close()
+
+
+class AsyncAdvisories:
+    """As :class:`Advisories`, for ``async for``. It listens once it is entered or first iterated."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._waiting = _Waiting(connection)
+
+    async def __aenter__(self) -> Self:
+        await steps.run_async(_opened(self._waiting))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncIterator[Advisory]:
+        return self
+
+    async def __anext__(self) -> Advisory:
+        found = await steps.run_async(self._waiting.next())
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def close(self) -> None:
+        """See :meth:`Advisories.close`."""
+        await asyncio.to_thread(self._waiting.close)
+
+
+def _opened(waiting: _Waiting) -> Steps[None]:
+    yield Blocking(waiting.open)

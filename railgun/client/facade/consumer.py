@@ -1,0 +1,103 @@
+"""Handles of one consumer: :class:`Consumer` and :class:`AsyncConsumer`. A handle holds a name, no state."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from railgun.client import steps
+from railgun.client.consuming import fetch as fetching
+from railgun.client.facade.message import AsyncMessage, Message
+from railgun.client.facade.messages import AsyncMessages, Messages
+from railgun.client.facade.subscription import AsyncSubscription, Subscription
+from railgun.client.operations import consumers as consumer_operations
+from railgun.model.consumer_info import ConsumerInfo
+
+if TYPE_CHECKING:
+    from railgun.client.facade.async_railgun import AsyncRailgun
+    from railgun.client.facade.railgun import Railgun
+
+
+class Consumer:
+    """One consumer of a stream. Calls raise ConsumerNotFound if there is none of that name, StreamNotFound, NoWorker."""
+
+    def __init__(self, railgun: Railgun, stream: str, name: str) -> None:
+        self._railgun = railgun
+        self._hub = railgun.connection.consuming
+        self.stream = stream
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Consumer({self.stream!r}, {self.name!r})"
+
+    def info(self) -> ConsumerInfo:
+        """Configuration and state: what was delivered, what is unresolved, what is left (CON-27)."""
+        return self._railgun.call(consumer_operations.consumer_info(self.stream, self.name))
+
+    def fetch(self, count: int, wait: float = 1.0) -> list[Message]:
+        """Up to ``count`` messages: as soon as there are so many, or what came within ``wait`` seconds.
+
+        An empty list means that there was nothing: the stream's owner says so when the wait is over. Where nobody can
+        say, that is an error and never an empty list: NoWorker, ConnectionLost, RequestTimeout. Several workers that
+        fetch from one consumer share its messages (PUL-15).
+        """
+        return steps.run(fetching.fetch(self._hub, self.stream, self.name, Message, count, wait))
+
+    def next(self, wait: float = 1.0) -> Message | None:
+        """The next message, or None when there was none within ``wait`` seconds. Raises as ``fetch`` does."""
+        found = self.fetch(1, wait)
+        return found[0] if found else None
+
+    def messages(self) -> Messages:
+        """All messages, for ever: ``for message in worker.messages()``. Leased ahead, pulled or pushed.
+
+        Leaving the loop gives back what was leased ahead, without counting as a delivery. With ack policy ``none`` what
+        is leased counts as done, so there is nothing to give back: ``fetch`` takes exactly what it hands out.
+        """
+        return Messages(self._hub, self.stream, self.name)
+
+    def subscribe(self, handler: Callable[[Message], object], *, concurrency: int = 1) -> Subscription:
+        """Call ``handler(message)`` for every message, in up to ``concurrency`` threads; pull and push alike.
+
+        The handler acknowledges. What it raises is logged, and the message comes again after the ack wait. Raises
+        ConsumerBound if another subscription has the push consumer and it has no group.
+        """
+        return Subscription.open(self._hub, self.stream, self.name, handler, concurrency)
+
+
+class AsyncConsumer:
+    """As :class:`Consumer`; every call is awaited but ``messages``."""
+
+    def __init__(self, railgun: AsyncRailgun, stream: str, name: str) -> None:
+        self._railgun = railgun
+        self._hub = railgun.connection.consuming
+        self.stream = stream
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"AsyncConsumer({self.stream!r}, {self.name!r})"
+
+    async def info(self) -> ConsumerInfo:
+        """See :meth:`Consumer.info`."""
+        return await self._railgun.call(consumer_operations.consumer_info(self.stream, self.name))
+
+    async def fetch(self, count: int, wait: float = 1.0) -> list[AsyncMessage]:
+        """See :meth:`Consumer.fetch`."""
+        return await steps.run_async(
+            fetching.fetch(self._hub, self.stream, self.name, AsyncMessage, count, wait)
+        )
+
+    async def next(self, wait: float = 1.0) -> AsyncMessage | None:
+        """See :meth:`Consumer.next`."""
+        found = await self.fetch(1, wait)
+        return found[0] if found else None
+
+    def messages(self) -> AsyncMessages:
+        """See :meth:`Consumer.messages`: ``async for message in worker.messages()``."""
+        return AsyncMessages(self._hub, self.stream, self.name)
+
+    async def subscribe(
+        self, handler: Callable[[AsyncMessage], Awaitable[object]], *, concurrency: int = 1
+    ) -> AsyncSubscription:
+        """See :meth:`Consumer.subscribe`; the handler is a coroutine function, run in up to ``concurrency`` tasks."""
+        return await AsyncSubscription.open(self._hub, self.stream, self.name, handler, concurrency)

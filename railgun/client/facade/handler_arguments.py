@@ -1,0 +1,82 @@
+"""From a message to the arguments of a handler, by the types that its parameters are declared with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from railgun.client.facade.message import AsyncMessage, Delivery, Message
+from railgun.errors import ConfigError
+
+Argument = Callable[[Delivery], Any]
+
+
+class Unreadable(Exception):
+    """The payload is not what the handler takes; the text says why."""
+
+
+def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
+    """What makes the arguments of the function. A parameter of type ``Message``, or without a type, gets the message;
+    ``bytes`` and ``str`` get the payload as it is; any other type gets the payload's JSON, validated by pydantic.
+
+    Raises ConfigError for a function that cannot be called so; the result raises :class:`Unreadable`.
+    """
+    try:
+        hints = get_type_hints(function)
+    except NameError as error:
+        raise ConfigError(
+            f"the types of {function.__qualname__} cannot be resolved ({error}): define them at the top of a module"
+        ) from error
+    makers: dict[str, Argument] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise ConfigError(f"{function.__qualname__} takes {name!r} by position only")
+        makers[name] = _argument(hints.get(name), f"{name!r} of {function.__qualname__}")
+    if not makers:
+        raise ConfigError(f"{function.__qualname__} takes no message")
+    return lambda message: {name: make(message) for name, make in makers.items()}
+
+
+def _argument(wanted: Any, where: str) -> Argument:
+    if wanted is None or wanted in (Delivery, Message, AsyncMessage, Any):
+        return lambda message: message
+    if wanted is bytes:
+        return lambda message: message.payload
+    if wanted is str:
+        return _text
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(wanted)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ConfigError(
+            f"the parameter {where} has a type that no payload can be read as: {error}"
+        ) from error
+    return lambda message: _validated(adapter, message)
+
+
+def _text(message: Delivery) -> str:
+    try:
+        return message.text
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not a text: {error}") from error
+
+
+def _validated(adapter: TypeAdapter[Any], message: Delivery) -> Any:
+    try:
+        return adapter.validate_json(message.payload)
+    except ValidationError as error:
+        raise Unreadable(_in_words(error)) from error
+
+
+def _in_words(error: ValidationError) -> str:
+    """Where it fails and why, in one line, without the payload's own values."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [
+        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}".removeprefix(": ") for one in found
+    ]
+    return f"not a valid {error.title}: {'; '.join(lines[:5])}"[:1024]

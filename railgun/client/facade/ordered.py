@@ -1,0 +1,211 @@
+"""The ordered consumer: every message of a stream once and in order, without acknowledgements (PSH-12).
+
+It is an ephemeral push consumer that the client watches. Where a delivery is missing, or nothing is heard for too long, the
+consumer is made anew behind the last message that was seen. Nothing of it outlives the iteration.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from railgun.client import steps
+from railgun.client.consuming.fetch import prepared
+from railgun.client.consuming.listeners import listen
+from railgun.client.consuming.push_buffer import PushIntake
+from railgun.client.facade.message import AsyncMessage, Delivery, Message
+from railgun.client.operations import consumers as consumer_operations
+from railgun.client.operations import flows as session
+from railgun.client.steps import Steps
+from railgun.errors import ConfigError, RailgunError
+from railgun.model import headers as h
+from railgun.model.consumer_info import ConsumerInfo
+from railgun.protocol.leases import Lease
+
+if TYPE_CHECKING:
+    from railgun.client.connection.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT = 1.0
+_SILENCE = 3 * HEARTBEAT  # a consumer of which nothing is heard for so long is gone
+_OURS = (
+    "name", "durable_name", "ack_policy", "max_deliver", "deliver_subject", "deliver_group", "idle_heartbeat",
+    "flow_control",
+)  # fmt: skip
+_START = ("deliver_policy", "opt_start_seq", "opt_start_time")
+_LAST_CONSUMER = "Nats-Last-Consumer"
+
+
+class _Watched(PushIntake):
+    """What one of the consumers delivers, and when it was last heard of."""
+
+    def __init__(self, connection: Connection, make: type[Delivery], subject: str, shard: int) -> None:
+        super().__init__(connection.consuming, make, subject, "", shard=shard)
+        self.heard = time.monotonic()
+        self.told = 0  # how many deliveries it says there were
+
+    def pushed(self, lease: Lease) -> None:
+        self.heard = time.monotonic()
+        super().pushed(lease)
+
+    def heartbeat(self, lease: Lease) -> None:
+        self.told = int(h.first(lease.status_headers, _LAST_CONSUMER) or self.told)
+
+    @property
+    def silent(self) -> bool:
+        return time.monotonic() - self.heard > _SILENCE
+
+
+class Ordered:
+    """The logic of both iterations."""
+
+    def __init__(
+        self, connection: Connection, stream: str, make: type[Delivery], fields: dict[str, Any]
+    ) -> None:
+        given = [name for name in fields if name in _OURS]
+        if given:
+            raise ConfigError(f"an ordered consumer has its own {', '.join(given)}")
+        self._connection = connection
+        self._stream = stream
+        self._make = make
+        self._fields = fields
+        self._seen: int | None = (
+            None  # the last message that was handed out; before it, where the stream was begun
+        )
+        self._expected = 1  # the number of the next delivery
+        self._intake: _Watched | None = None
+        self._name = ""
+        self.closed = False
+
+    def batch(self) -> Steps[list[Any]]:
+        """The next messages, in order; none once this is closed."""
+        while not self.closed:
+            intake = self._intake
+            if intake is None:
+                intake = yield from self._begin()
+            yield from intake.some(HEARTBEAT)
+            found = self._in_order(intake)
+            if found:
+                return found
+            missed = intake.told >= self._expected and intake.empty
+            if missed or intake.silent or intake.lost:
+                yield from self._end()
+        return []
+
+    def _in_order(self, intake: _Watched) -> list[Any]:
+        """Messages up to the first that does not follow; what comes behind it is delivered again by a new consumer."""
+        found = []
+        while intake.ready:
+            message = intake.ready.popleft()
+            if message.consumer_sequence != self._expected:
+                intake.told = message.consumer_sequence
+                intake.discard()
+                break
+            self._expected += 1
+            self._seen = message.sequence
+            found.append(message)
+        return found
+
+    def _begin(self) -> Steps[_Watched]:
+        connection = self._connection
+        address = yield from prepared(connection.consuming, self._stream, "")
+        subject = f"_INBOX.{connection.client}.{connection.packer.take_number()}"
+        intake = _Watched(connection, self._make, subject, address.partition)
+        yield from listen(connection.consuming, intake)
+        fields = {
+            **self._fields,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "mem_storage": True,
+            "deliver_subject": subject,
+            "idle_heartbeat": HEARTBEAT,
+            "flow_control": True,
+        }
+        if self._seen is not None:
+            fields = {name: value for name, value in fields.items() if name not in _START}
+            fields |= {"deliver_policy": "by_start_sequence", "opt_start_seq": self._seen + 1}
+        config = consumer_operations.consumer_config(None, fields, ephemeral=True)
+        create = consumer_operations.create_consumer(self._stream, config, consumer_operations.CREATE)
+        try:
+            info: ConsumerInfo = yield from session.call(connection, create, connection.timeout)
+        except RailgunError:
+            intake.close()
+            raise
+        self._intake, self._name, self._expected = intake, info.name, 1
+        if self._seen is None:
+            self._seen = max(info.ack_floor.stream_seq, 0) if info.delivered.stream_seq == 0 else None
+        return intake
+
+    def _end(self) -> Steps[None]:
+        """The consumer is of no more use; whatever is left of it vanishes by itself at the latest."""
+        intake, self._intake = self._intake, None
+        if intake is None:
+            return
+        intake.close()
+        try:
+            delete = consumer_operations.delete_consumer(self._stream, self._name)
+            yield from session.call(self._connection, delete, self._connection.timeout)
+        except RailgunError as error:
+            logger.info("the consumer %s of %s was not deleted: %s", self._name, self._stream, error)
+
+    def close(self) -> Steps[None]:
+        """End the iteration and its consumer."""
+        self.closed = True
+        yield from self._end()
+
+
+class OrderedConsumer:
+    """An endless iteration over a stream, in order; a context manager. Made by ``Stream.ordered_consumer``."""
+
+    def __init__(self, connection: Connection, stream: str, fields: dict[str, Any]) -> None:
+        self._ordered = Ordered(connection, stream, Message, fields)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        try:
+            while found := steps.run(self._ordered.batch()):
+                yield from found
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the iteration, from whichever thread."""
+        steps.run(self._ordered.close())
+
+
+class AsyncOrderedConsumer:
+    """As :class:`OrderedConsumer`, for ``async for``."""
+
+    def __init__(self, connection: Connection, stream: str, fields: dict[str, Any]) -> None:
+        self._ordered = Ordered(connection, stream, AsyncMessage, fields)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[AsyncMessage]:
+        try:
+            while found := await steps.run_async(self._ordered.batch()):
+                for message in found:
+                    yield message
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """See :meth:`OrderedConsumer.close`."""
+        await steps.run_async(self._ordered.close())

@@ -1,0 +1,176 @@
+"""Handles of a stream: a name and the connection it lives on. A handle holds no state of the stream and is free to make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from railgun.client.facade.consumer import AsyncConsumer, Consumer
+from railgun.client.facade.ordered import AsyncOrderedConsumer, OrderedConsumer
+from railgun.client.operations import consumer_calls
+from railgun.client.operations import consumers as consumer_operations
+from railgun.client.operations import streams as operations
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.consumer_info import ConsumerInfo
+from railgun.model.messages import StoredMessage, StreamInfo
+
+if TYPE_CHECKING:
+    from railgun.client.facade.async_railgun import AsyncRailgun
+    from railgun.client.facade.railgun import Railgun
+
+
+class Stream:
+    """One stream. All calls raise StreamNotFound if there is none of that name."""
+
+    def __init__(self, railgun: Railgun, name: str) -> None:
+        self._railgun = railgun
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r})"
+
+    def info(self, *, subjects: str | None = None, deleted: bool = False) -> StreamInfo:
+        """Configuration and state. ``subjects``: with the counts of the subjects that match it; ``deleted``: with gaps."""
+        return self._railgun.call(operations.stream_info(self.name, subjects=subjects, deleted=deleted))
+
+    def get(self, sequence: int) -> StoredMessage:
+        """The message of that sequence. Raises MessageNotFound (GET-01)."""
+        return self._railgun.call(operations.get_message(self.name, seq=sequence))
+
+    def get_last(self, subject: str) -> StoredMessage:
+        """The newest message on the subject, wildcards allowed. Raises MessageNotFound (GET-02)."""
+        return self._railgun.call(operations.get_message(self.name, last_by_subj=subject))
+
+    def get_next(self, subject: str, *, sequence: int | None = None) -> StoredMessage:
+        """The first message on the subject from that sequence on. Raises MessageNotFound (GET-03)."""
+        return self._railgun.call(operations.get_message(self.name, next_by_subj=subject, seq=sequence))
+
+    def delete_message(self, sequence: int, *, erase: bool = True) -> None:
+        """Remove one message; ``erase=False`` only unlinks it. Raises MessageNotFound, NotPermitted, StreamSealed."""
+        self._railgun.call(operations.delete_message(self.name, sequence, erase=erase))
+
+    def purge(
+        self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
+    ) -> int:
+        """Remove messages: all, those on a subject, those below a sequence, or all but the newest. How many went."""
+        return self._railgun.call(operations.purge(self.name, subject=subject, sequence=sequence, keep=keep))
+
+    # -- consumers
+
+    def create_consumer(
+        self, config: ConsumerConfig | str | None = None, /, *, ephemeral: bool = False, **fields: Any
+    ) -> Consumer:
+        """Create a consumer; one that exists with the same configuration is left as it is. Raises ApiError.
+
+        A name makes it durable, unless ``ephemeral``; without one it is ephemeral, and vanishes when nobody uses it.
+        Messages are acknowledged one by one (``ack_policy="explicit"``) unless told otherwise. ``dead_letter="NAME"``: the
+        stream that gets a copy of what runs out of deliveries or is terminated; it is made if there is none.
+        """
+        chosen = consumer_operations.consumer_config(config, fields, ephemeral=ephemeral)
+        made = self._railgun.run_steps(
+            consumer_calls.create(self._railgun.connection, self.name, chosen, consumer_operations.CREATE)
+        )
+        return Consumer(self._railgun, self.name, made.name)
+
+    def update_consumer(self, config: ConsumerConfig | str, /, **fields: Any) -> Consumer:
+        """Change a consumer: a ConsumerConfig replaces the whole configuration; with a name, only the given fields change.
+
+        Its position stays (CON-14). Raises ConsumerNotFound, ApiError for a field that cannot be changed (CON-11).
+        """
+        made = self._railgun.run_steps(
+            consumer_calls.update(self._railgun.connection, self.name, config, fields)
+        )
+        return Consumer(self._railgun, self.name, made.name)
+
+    def delete_consumer(self, name: str) -> None:
+        """Remove a consumer and its position. Raises ConsumerNotFound."""
+        self._railgun.call(consumer_operations.delete_consumer(self.name, name))
+
+    def consumer(self, name: str) -> Consumer:
+        """A handle; whether the consumer exists shows at the first call."""
+        return Consumer(self._railgun, self.name, name)
+
+    def consumers(self) -> list[ConsumerInfo]:
+        """All consumers of the stream, by name."""
+        return self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+
+    def ordered_consumer(self, **fields: Any) -> OrderedConsumer:
+        """All messages once and in order, for ever, without acknowledgements: ``with orders.ordered_consumer() as messages``.
+
+        ``filter_subject``, ``filter_subjects``, ``deliver_policy`` with ``opt_start_seq`` or ``opt_start_time``, and
+        ``headers_only`` as for any consumer. It leaves no consumer behind (PSH-12).
+        """
+        return OrderedConsumer(self._railgun.connection, self.name, fields)
+
+
+class AsyncStream:
+    """As :class:`Stream`; every call is awaited."""
+
+    def __init__(self, railgun: AsyncRailgun, name: str) -> None:
+        self._railgun = railgun
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"AsyncStream({self.name!r})"
+
+    async def info(self, *, subjects: str | None = None, deleted: bool = False) -> StreamInfo:
+        """See :meth:`Stream.info`."""
+        return await self._railgun.call(operations.stream_info(self.name, subjects=subjects, deleted=deleted))
+
+    async def get(self, sequence: int) -> StoredMessage:
+        """See :meth:`Stream.get`."""
+        return await self._railgun.call(operations.get_message(self.name, seq=sequence))
+
+    async def get_last(self, subject: str) -> StoredMessage:
+        """See :meth:`Stream.get_last`."""
+        return await self._railgun.call(operations.get_message(self.name, last_by_subj=subject))
+
+    async def get_next(self, subject: str, *, sequence: int | None = None) -> StoredMessage:
+        """See :meth:`Stream.get_next`."""
+        return await self._railgun.call(operations.get_message(self.name, next_by_subj=subject, seq=sequence))
+
+    async def delete_message(self, sequence: int, *, erase: bool = True) -> None:
+        """See :meth:`Stream.delete_message`."""
+        await self._railgun.call(operations.delete_message(self.name, sequence, erase=erase))
+
+    async def purge(
+        self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
+    ) -> int:
+        """See :meth:`Stream.purge`."""
+        return await self._railgun.call(
+            operations.purge(self.name, subject=subject, sequence=sequence, keep=keep)
+        )
+
+    # -- consumers
+
+    async def create_consumer(
+        self, config: ConsumerConfig | str | None = None, /, *, ephemeral: bool = False, **fields: Any
+    ) -> AsyncConsumer:
+        """See :meth:`Stream.create_consumer`."""
+        chosen = consumer_operations.consumer_config(config, fields, ephemeral=ephemeral)
+        made = await self._railgun.run_steps(
+            consumer_calls.create(self._railgun.connection, self.name, chosen, consumer_operations.CREATE)
+        )
+        return AsyncConsumer(self._railgun, self.name, made.name)
+
+    async def update_consumer(self, config: ConsumerConfig | str, /, **fields: Any) -> AsyncConsumer:
+        """See :meth:`Stream.update_consumer`."""
+        made = await self._railgun.run_steps(
+            consumer_calls.update(self._railgun.connection, self.name, config, fields)
+        )
+        return AsyncConsumer(self._railgun, self.name, made.name)
+
+    async def delete_consumer(self, name: str) -> None:
+        """See :meth:`Stream.delete_consumer`."""
+        await self._railgun.call(consumer_operations.delete_consumer(self.name, name))
+
+    def consumer(self, name: str) -> AsyncConsumer:
+        """A handle; whether the consumer exists shows at the first call."""
+        return AsyncConsumer(self._railgun, self.name, name)
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """See :meth:`Stream.consumers`."""
+        return await self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+
+    def ordered_consumer(self, **fields: Any) -> AsyncOrderedConsumer:
+        """See :meth:`Stream.ordered_consumer`; iterate with ``async for``."""
+        return AsyncOrderedConsumer(self._railgun.connection, self.name, fields)

@@ -1,0 +1,308 @@
+"""Handlers that are called for every message of a consumer: in threads (:class:`Subscription`) or tasks of an event loop.
+
+``drain`` takes nothing more, lets running handlers end, and gives back what none of them has begun. A subscription that ends
+by itself (the consumer is gone, the permission) says so in the log, in ``error``, and to whoever waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from railgun.client import steps
+from railgun.client.consuming.buffer import Intake
+from railgun.client.facade.message import AsyncMessage, Delivery, Message
+from railgun.client.facade.messages import open_intake
+from railgun.errors import ConfigError, RailgunError
+
+if TYPE_CHECKING:
+    from railgun.client.consuming.hub import Consuming
+
+logger = logging.getLogger(__name__)
+
+_CHUNK = 32
+
+
+class Running:
+    """Messages whose handlers run: their ack wait is renewed as long as they do."""
+
+    def __init__(self, hub: Consuming, renewal: float) -> None:
+        self._hub = hub
+        self._renewal = renewal
+        self._messages: dict[int, tuple[Delivery, float]] = {}
+        hub.hold(self)
+
+    def begin(self, message: Delivery) -> None:
+        self._messages[id(message)] = (message, time.monotonic())
+
+    def end(self, message: Delivery) -> None:
+        self._messages.pop(id(message), None)
+
+    def tick(self, now: float) -> None:
+        for key, (message, since) in list(self._messages.items()):
+            if now - since >= self._renewal and not message.acknowledged:
+                if key in self._messages:
+                    self._messages[key] = (message, now)
+                try:
+                    message._in_progress()
+                except RailgunError as error:
+                    logger.info("message %d was not kept alive: %s", message.sequence, error)
+
+    def close(self) -> None:
+        self._hub.holdings.release(self)
+
+    def failed(self, error: RailgunError) -> None:
+        """What runs goes on."""
+
+
+class _Subscribed:
+    """What both kinds have in common."""
+
+    def __init__(self, intake: Intake, name: str, running: Running | None) -> None:
+        self._intake = intake
+        self._name = name
+        self._running = running
+        self._done = threading.Event()
+        intake.hub.holdings.begin(self)
+        self.error: RailgunError | None = None  # what ended it, if it was not asked to end
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._name}{', closed' if self._intake.closed else ''}>"
+
+    def _chunk(self) -> int:
+        """How many messages are handled before it is looked whether to ask for more."""
+        return max(min(len(self._intake.ready) // 2, _CHUNK), 1)
+
+    def _ended(self, error: BaseException) -> None:
+        reason = error if isinstance(error, RailgunError) else RailgunError(f"it failed: {error!r}")
+        if self.error is None:
+            self.error = reason
+            logger.error("the subscription of %s ended: %s", self._name, reason)
+        self._intake.close()
+
+    def _raised(self, message: Delivery) -> None:
+        logger.exception(
+            "the handler of %s raised for message %d (delivery %d); it comes again after the ack wait",
+            self._name,
+            message.sequence,
+            message.deliveries,
+        )
+
+    def _stop(self) -> None:
+        self._intake.close()
+
+    def _over(self) -> None:
+        """No handler runs any more."""
+        if self._running is not None:
+            self._running.close()
+        self._intake.hub.holdings.end(self)
+        self._done.set()
+
+    def ended(self, timeout: float) -> bool:
+        """Wait in a thread until no handler runs; whether that is so. For the connection, when it is closed."""
+        return self._done.wait(timeout)
+
+
+def _checked(concurrency: int) -> int:
+    if concurrency < 1:
+        raise ConfigError("concurrency is at least 1")
+    return concurrency
+
+
+class Subscription(_Subscribed):
+    """Handlers in threads. A context manager: leaving it drains. Made by ``Consumer.subscribe``."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        name: str,
+        handler: Callable[[Message], object],
+        concurrency: int,
+        running: Running | None = None,
+    ) -> None:
+        super().__init__(intake, name, running)
+        self._handler = handler
+        self._alive = concurrency
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"railgun-handler-{number}", daemon=True)
+            for number in range(concurrency)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @classmethod
+    def open(
+        cls,
+        hub: Consuming,
+        stream: str,
+        consumer: str,
+        handler: Callable[[Message], object],
+        concurrency: int,
+    ) -> Self:
+        """Begin to call the handler. Raises ConsumerNotFound, ConsumerBound."""
+        least = 2 * _checked(concurrency)
+        intake = steps.run(open_intake(hub, stream, consumer, Message, least=least))
+        return cls(intake, f"{stream}/{consumer}", handler, concurrency)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drain()
+
+    def _work(self) -> None:
+        try:
+            pop = self._intake.ready.popleft
+            while steps.run(self._intake.some()):
+                for _ in range(self._chunk()):
+                    try:
+                        message = pop()
+                    except IndexError:
+                        break
+                    self._handle(message)
+        except BaseException as error:  # noqa: BLE001 - a thread must not die in silence
+            self._ended(error)
+        finally:
+            with self._lock:
+                self._alive -= 1
+                last = self._alive == 0
+            if last:
+                self._over()
+
+    def _handle(self, message: Message) -> None:
+        running = self._running
+        if running is not None:
+            running.begin(message)
+        try:
+            self._handler(message)
+        except Exception:  # noqa: BLE001 - it is logged, and the next message is handled
+            self._raised(message)
+        finally:
+            if running is not None:
+                running.end(message)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended; whether it has. Raises what ended it, if nobody asked for it."""
+        ended = self._done.wait(timeout)
+        if ended and self.error is not None:
+            raise self.error.with_traceback(None)
+        return ended
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Take nothing more, give back what no handler has begun, wait for those that run; whether they ended in time."""
+        self._stop()
+        if threading.current_thread() in self._threads:
+            return False  # a handler cannot wait for itself
+        return self._done.wait(timeout)
+
+    def close(self) -> None:
+        """As ``drain``, without waiting."""
+        self._stop()
+
+
+class AsyncSubscription(_Subscribed):
+    """Handlers in tasks of one event loop. An async context manager: leaving it drains."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        name: str,
+        handler: Callable[[AsyncMessage], Awaitable[object]],
+        concurrency: int,
+        running: Running | None = None,
+    ) -> None:
+        super().__init__(intake, name, running)
+        self._handler = handler
+        self._tasks = [
+            asyncio.create_task(self._work(), name=f"railgun-handler-{number}")
+            for number in range(concurrency)
+        ]
+
+    @classmethod
+    async def open(
+        cls,
+        hub: Consuming,
+        stream: str,
+        consumer: str,
+        handler: Callable[[AsyncMessage], Awaitable[object]],
+        concurrency: int,
+    ) -> Self:
+        """See :meth:`Subscription.open`."""
+        least = 2 * _checked(concurrency)
+        intake = await steps.run_async(open_intake(hub, stream, consumer, AsyncMessage, least=least))
+        return cls(intake, f"{stream}/{consumer}", handler, concurrency)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.drain()
+
+    async def _work(self) -> None:
+        try:
+            pop = self._intake.ready.popleft
+            while await steps.run_async(self._intake.some()):
+                for _ in range(self._chunk()):
+                    try:
+                        message = pop()
+                    except IndexError:
+                        break
+                    await self._handle(message)
+                await asyncio.sleep(0)  # handlers that never wait must not hold the loop up
+        except asyncio.CancelledError:
+            self._stop()
+            raise
+        except Exception as error:  # noqa: BLE001 - a task must not die in silence
+            self._ended(error)
+        finally:
+            if all(task.done() or task is asyncio.current_task() for task in self._tasks):
+                self._over()
+
+    async def _handle(self, message: AsyncMessage) -> None:
+        running = self._running
+        if running is not None:
+            running.begin(message)
+        try:
+            result: Any = self._handler(message)
+            if inspect.isawaitable(result):
+                await result
+        except Exception:  # noqa: BLE001 - it is logged, and the next message is handled
+            self._raised(message)
+        finally:
+            if running is not None:
+                running.end(message)
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """See :meth:`Subscription.wait`."""
+        ended = await self._wait(timeout)
+        if ended and self.error is not None:
+            raise self.error.with_traceback(None)
+        return ended
+
+    async def _wait(self, timeout: float | None) -> bool:
+        mine = asyncio.current_task()
+        others = [task for task in self._tasks if task is not mine]
+        if not others:
+            return True
+        _, pending = await asyncio.wait(others, timeout=timeout)
+        return not pending and mine not in self._tasks
+
+    async def drain(self, timeout: float | None = None) -> bool:
+        """See :meth:`Subscription.drain`."""
+        self._stop()
+        return await self._wait(timeout)
+
+    async def close(self) -> None:
+        """See :meth:`Subscription.close`."""
+        self._stop()

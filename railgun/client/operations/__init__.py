@@ -1,0 +1,1 @@
+"""The operations of the facade, without I/O: requests, how answers are read, and the steps between."""

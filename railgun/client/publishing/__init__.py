@@ -1,0 +1,1 @@
+"""Publishes on their way: checked, packed, written as one record."""

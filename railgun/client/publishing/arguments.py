@@ -1,0 +1,71 @@
+"""The arguments of a publish, checked and turned into what travels: a payload, an id, headers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypedDict
+
+from railgun.errors import ConfigError
+from railgun.model import headers as h
+from railgun.model.durations import NANOS, to_nanos
+from railgun.protocol.avro import HeaderList
+
+Payload = bytes | bytearray | memoryview | str
+
+
+class PublishOptions(TypedDict, total=False):
+    """The keyword arguments of ``publish`` beside ``ack``."""
+
+    headers: h.HeaderInput | None
+    msg_id: str | None
+    expected_stream: str | None
+    expected_last_sequence: int | None
+    expected_last_subject_sequence: int | None
+    expected_last_subject_sequence_subject: str | None
+    expected_last_msg_id: str | None
+    ttl: timedelta | float | str | None
+    timeout: float | None
+
+
+def payload_bytes(payload: Payload) -> bytes:
+    """The payload as bytes; text travels as UTF-8. Raises ConfigError for anything else."""
+    if isinstance(payload, str):
+        return payload.encode("utf-8")
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    raise ConfigError(f"a payload is bytes or str, not {type(payload).__name__}")
+
+
+def message_headers(
+    headers: h.HeaderInput | None,
+    expected_stream: str | None,
+    expected_last_sequence: int | None,
+    expected_last_subject_sequence: int | None,
+    expected_last_subject_sequence_subject: str | None,
+    expected_last_msg_id: str | None,
+    ttl: timedelta | float | str | None,
+) -> HeaderList:
+    """The caller's headers and the conditions as headers. Raises ConfigError for a header that cannot travel."""
+    try:
+        result = h.normalise(headers)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(str(error)) from error
+    conditions = (
+        (h.EXPECTED_STREAM, expected_stream),
+        (h.EXPECTED_LAST_SEQUENCE, expected_last_sequence),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, expected_last_subject_sequence),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, expected_last_subject_sequence_subject),
+        (h.EXPECTED_LAST_MSG_ID, expected_last_msg_id),
+        (h.TTL, None if ttl is None else ttl_text(ttl)),
+    )
+    result.extend((name, str(value).encode("utf-8")) for name, value in conditions if value is not None)
+    return result
+
+
+def ttl_text(ttl: timedelta | float | str) -> str:
+    """The TTL header: whole seconds as a number, anything finer with its unit; a text (``never``) as it is."""
+    if isinstance(ttl, str):
+        return ttl
+    nanos = to_nanos(ttl)
+    whole, rest = divmod(nanos, NANOS)
+    return f"{nanos}ns" if rest else str(whole)

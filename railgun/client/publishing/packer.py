@@ -1,0 +1,318 @@
+"""Publishes that wait for the same stream travel as one record.
+
+Each stream has a :class:`Lane`: a pack that is being filled, and full ones that wait. A lane is emptied by one thread at a
+time, so messages leave in the order in which they came (PUB-23); what arrives while a pack is being encoded is the next
+pack. A lone ``publish`` is encoded and handed over by its own thread; everything else by the sender thread.
+
+At most ``max_in_flight`` messages are unanswered. Beyond that a blocking caller waits for room, and what came without
+blocking stays in its lane until there is some; not without bound (:meth:`Packer.check_ahead`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture, message_size
+from railgun.client.settlements import Wakeups
+from railgun.client.transport import PACK, Delivered
+from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
+from railgun.protocol.avro import HeaderList
+from railgun.protocol.replies import PackReply
+
+Send = Callable[[int, bytes, bytes, bytes, Delivered], None]
+
+# How far what does not block may run ahead of the answers: it waits in the process's memory.
+AHEAD_WINDOWS = 16  # times max_in_flight
+AHEAD_BYTES = 256 * 1024 * 1024
+
+
+class Packer:
+    """All lanes of a connection, the window of what is unanswered, and the thread that empties lanes."""
+
+    def __init__(self, client: str, send: Send, *, max_in_flight: int, timeout: float) -> None:
+        self._client = client
+        self._send = send
+        self._max = max_in_flight
+        self._low = max_in_flight * 3 // 4  # wake blocked callers in bulk, not for each pack
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._work = threading.Condition(self._lock)
+        self._quiet = threading.Condition(self._lock)
+        self._queue: deque[Lane] = deque()
+        self._gated: list[Lane] = []  # lanes that wait for room in the window
+        self._pending: dict[int, tuple[Lane, Pack]] = {}
+        self._unanswered = 0  # in lanes or sent
+        self._unanswered_bytes = 0
+        self._sent = 0
+        self._next = 1
+        self._closed: RailgunError | None = None
+        self._idle = False
+        self._thread = threading.Thread(target=self._run, name="railgun-sender", daemon=True)
+        self._thread.start()
+
+    # -- adding
+
+    def add(
+        self,
+        lane: Lane,
+        subject: str,
+        payload: bytes,
+        msg_id: str = "",
+        headers: HeaderList | None = None,
+        *,
+        block: bool = True,
+        silent: bool = False,
+        patience: float = 0.0,
+        queue: bool = True,
+    ) -> PublishFuture:
+        """Put one message into the lane. ``queue=False``: the caller goes on to :meth:`pump`."""
+        size = message_size(subject, payload, msg_id, headers)
+        with self._lock:
+            if self._closed is not None or (block and self._unanswered >= self._max):
+                self._wait_for_room()
+            pack = lane.open
+            index = len(pack.payloads)
+            if (
+                pack.silent is not silent
+                or index >= PACK_MESSAGES
+                or (index and pack.size + size > PACK_BYTES)
+            ):
+                pack, index = lane.close_pack(silent=silent), 0
+            pack.subjects.append(subject)
+            pack.payloads.append(payload)
+            if msg_id or pack.ids:
+                if len(pack.ids) < index:
+                    pack.ids = [""] * index
+                pack.ids.append(msg_id)
+            if headers or pack.headers:
+                if len(pack.headers) < index:
+                    pack.headers = [[] for _ in range(index)]
+                pack.headers.append(headers or [])
+            pack.size += size
+            if patience > pack.patience:
+                pack.patience = patience
+            self._unanswered += 1
+            self._unanswered_bytes += size
+            if queue and not lane.queued:
+                self._enqueue(lane)
+        return PublishFuture(pack, index)
+
+    def add_now(
+        self, lane: Lane, subject: str, payload: bytes, msg_id: str, headers: HeaderList | None, **how: Any
+    ) -> PublishFuture:
+        """As :meth:`add`; a message that is alone leaves in the caller's thread, before this returns."""
+        alone = lane.alone or how.get("silent", False)
+        future = self.add(lane, subject, payload, msg_id, headers, queue=not alone, **how)
+        if alone:
+            self.pump(lane)
+        return future
+
+    def adopt(self, lane: Lane, pack: Pack) -> None:
+        """Put a pack that was filled before its stream was known behind what the lane holds."""
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed
+            lane.close_pack()
+            lane.ready.append(pack)
+            self._unanswered += len(pack.payloads)
+            self._unanswered_bytes += pack.size
+            if not lane.queued:
+                self._enqueue(lane)
+
+    def check_ahead(self, others: int = 0, other_bytes: int = 0) -> None:
+        """Raise TooManyWaiting where too much is unanswered, with what waits elsewhere to be added."""
+        count, size = self._unanswered + others, self._unanswered_bytes + other_bytes
+        if count >= self._max * AHEAD_WINDOWS or size >= AHEAD_BYTES:
+            raise TooManyWaiting(
+                f"{count} messages ({size} bytes) have no answer yet, so this one was not taken: "
+                "await a future or flush() now and then"
+            )
+
+    @property
+    def has_room(self) -> bool:
+        return self._unanswered < self._max
+
+    def wait_for_room(self) -> None:
+        """Until fewer than ``max_in_flight`` are unanswered. Raises what the connection ended with."""
+        with self._lock:
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        while self._closed is None and self._unanswered >= self._max:
+            self._room.wait()
+        if self._closed is not None:
+            raise self._closed
+
+    def _enqueue(self, lane: Lane) -> None:
+        lane.queued = True
+        self._queue.append(lane)
+        if self._idle:
+            self._work.notify()
+
+    # -- sending
+
+    def pump(self, lane: Lane) -> None:
+        """Send what the lane holds, unless another thread is doing so (it then sends this too)."""
+        with self._lock:
+            if lane.busy:
+                return
+            lane.busy = True
+        while True:
+            with self._lock:
+                pack = self._take(lane)
+                if pack is None:
+                    lane.busy = False
+                    self._quiet.notify_all()
+                    return
+            try:
+                value = pack.encode(self._client)
+                self._send(lane.partition, lane.key, PACK, value, partial(self._delivered, lane, pack))
+            except RailgunError as error:
+                self.finish(pack.first, None, error)
+            except Exception as error:  # noqa: BLE001 - nobody may wait forever for a pack that never left
+                self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
+
+    def _take(self, lane: Lane) -> Pack | None:
+        if self._sent >= self._max:
+            self._gated.append(lane)
+            return None
+        if lane.ready:
+            pack = lane.ready.popleft()
+        elif lane.open.payloads:
+            pack, lane.open = lane.open, Pack(lane.stream)
+        else:
+            return None
+        pack.count = len(pack.payloads)
+        pack.first = self._next
+        pack.deadline = time.monotonic() + max(self._timeout, pack.patience)
+        self._next += pack.count
+        self._sent += pack.count
+        lane.in_flight += 1
+        self._pending[pack.first] = (lane, pack)
+        return pack
+
+    def _delivered(self, lane: Lane, pack: Pack, error: RailgunError | None) -> None:
+        pack.delivered = error is None
+        if error is not None:
+            self.finish(pack.first, None, error)
+        elif pack.silent:
+            self.finish(pack.first, PackReply(pack.stream, pack.first, [], [], []), None)
+        elif lane.no_ack:
+            with self._lock:
+                self._discount(lane, pack)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._queue:
+                    if self._closed is not None:
+                        return
+                    self._idle = True
+                    self._work.wait()
+                    self._idle = False
+                lane = self._queue.popleft()
+                lane.queued = False
+            self.pump(lane)
+
+    def push(self) -> None:
+        """Everything that waits in lanes leaves before this returns, as far as the window allows."""
+        while True:
+            with self._lock:
+                if not self._queue:
+                    return
+                lane = self._queue.popleft()
+                lane.queued = False
+            self.pump(lane)
+            with self._lock:
+                while lane.busy:
+                    self._quiet.wait(0.1)
+
+    # -- ending
+
+    def finish(
+        self, first: int, reply: PackReply | None, error: RailgunError | None, wakeups: Wakeups | None = None
+    ) -> None:
+        """The pack that began with this request has ended. One that is not known (late, ended) is left alone."""
+        with self._lock:
+            entry = self._pending.pop(first, None)
+            if entry is None:
+                return
+            lane, pack = entry
+            self._discount(lane, pack)
+        own = Wakeups() if wakeups is None else wakeups
+        pack.settle(reply, error, own)
+        if wakeups is None:
+            own.deliver()
+
+    def _discount(self, lane: Lane, pack: Pack) -> None:
+        """The pack no longer counts as unanswered: there is room for others."""
+        if not pack.counted:
+            return
+        pack.counted = False
+        lane.in_flight -= 1
+        self._sent -= pack.count
+        self._unanswered -= pack.count
+        self._unanswered_bytes -= pack.size
+        for gated in self._gated:
+            if not gated.queued:
+                self._enqueue(gated)
+        self._gated.clear()
+        if self._unanswered <= self._low:
+            self._room.notify_all()
+
+    def take_number(self) -> int:
+        """A request number that no pack has."""
+        with self._lock:
+            self._next += 1
+            return self._next - 1
+
+    @property
+    def unanswered(self) -> int:
+        return self._unanswered
+
+    def pending(self) -> list[Pack]:
+        """What was sent and has not ended, oldest first."""
+        with self._lock:
+            return [pack for _, pack in self._pending.values()]
+
+    def wait_empty(self, timeout: float) -> bool:
+        """Whether everything that was added has ended within the time."""
+        deadline = time.monotonic() + timeout
+        self.push()
+        with self._lock:
+            while self._unanswered:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._room.wait(min(left, 0.1))
+        return True
+
+    def close(self, lanes: Iterable[Lane], error: RailgunError | None = None) -> None:
+        """Take no more; everything that has not ended ends now, with this error."""
+        reason = error or ConnectionClosed(
+            "the connection was closed before the answer came: the outcome is unknown"
+        )
+        wakeups = Wakeups()
+        with self._lock:
+            self._closed = error or ConnectionClosed("the connection is closed")
+            waiting = [pack for lane in lanes for pack in (*lane.ready, lane.open)]
+            waiting += [pack for _, pack in self._pending.values()]
+            self._pending.clear()
+            self._unanswered = self._unanswered_bytes = self._sent = 0
+            self._room.notify_all()
+            self._work.notify_all()
+        for pack in waiting:
+            pack.settle(None, reason, wakeups)
+        wakeups.deliver()
+
+    def abandon(self, error: RailgunError) -> None:
+        """In a forked child: the locks may be held by threads that do not exist here."""
+        self._lock = threading.Lock()
+        self._room = self._work = self._quiet = threading.Condition(self._lock)
+        self._closed = error

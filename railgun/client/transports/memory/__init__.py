@@ -1,0 +1,1 @@
+"""The memory transport: shards in the caller's process."""

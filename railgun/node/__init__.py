@@ -1,1 +1,0 @@
-"""The side that decides: shards, the registrar, and the Faust worker that carries them."""

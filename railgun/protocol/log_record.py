@@ -1,0 +1,65 @@
+"""The form of a record in the log of a stream (docs/record-format.md), for everybody who reads one.
+
+Railgun's own three headers come last: sequence, time and incarnation, as decimal numbers. A record without them is a tombstone or
+a foreign one; with others in their place it is damaged. Neither is a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from railgun.model import headers as h
+from railgun.protocol.unreadable import Unreadable
+
+Given = Sequence[tuple[str, bytes | None]]
+
+NO_MESSAGE: Final = (0, 0)  # the identity of what is no message: below that of all messages
+_OWN: Final = frozenset({h.LOG_SEQUENCE, h.LOG_TIME, h.LOG_INCARNATION})
+_END: Final = 2**63
+
+
+class Extras(NamedTuple):
+    """What is asked of few messages: it stays in the message's record until then."""
+
+    headers: h.Headers
+    time_ns: int
+
+
+def identity(given: Given | None) -> tuple[int, int]:
+    """Incarnation and sequence of a record with these headers."""
+    if given is None or len(given) < 3 or given[-3][0] != h.LOG_SEQUENCE or given[-1][0] != h.LOG_INCARNATION:
+        return NO_MESSAGE
+    incarnation, sequence = _number(given[-1][1]), _number(given[-3][1])
+    return NO_MESSAGE if incarnation is None or not sequence else (incarnation, sequence)
+
+
+def extras(given: Given | None) -> Extras:
+    """The headers that were published, and the time of receipt; 0 if the record does not tell it."""
+    if given is None or identity(given) == NO_MESSAGE:
+        return Extras((), 0)
+    headers: h.Headers = () if len(given) == 3 else [(name, value or b"") for name, value in given[:-3]]
+    return Extras(headers, _number(given[-2][1]) or 0)
+
+
+def subject_of(key: bytes | None) -> str | None:
+    """The subject of a message, whose key may have a slot behind it; None if it is none."""
+    try:
+        return (key or b"").partition(b"\0")[0].decode("utf-8") or None
+    except UnicodeDecodeError:
+        return None
+
+
+def fault(given: Given | None, value: bytes | None) -> Unreadable | None:
+    """What is wrong with a record that is no message; None for a tombstone."""
+    if any(name in _OWN for name, _ in given or ()):
+        return Unreadable("log record", "its headers Railgun-Sequence, -Time and -Incarnation are malformed")
+    return None if value is None else Unreadable("foreign record", "railgun did not write it")
+
+
+def _number(text: bytes | None) -> int | None:
+    """A decimal number of at most 63 bits."""
+    if text is None or not text.isdigit() or len(text) > 19:
+        return None
+    number = int(text)
+    return number if number < _END else None

@@ -1,0 +1,1 @@
+"""Acknowledgement and redelivery: what an answer does, and when a message comes again."""

@@ -1,0 +1,330 @@
+"""The state of one consumer, as the owner of its stream holds it: position, what is pending, what is owed.
+
+Everything durable is written by :meth:`ConsumerState.seal`; the rest is derived. A drain that is aborted drops the object
+with its stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.protocol import avro as wire
+from railgun.protocol.avro import WireError
+from railgun.protocol.leases import AckRun
+from railgun.semantics.consumers import retention
+from railgun.semantics.consumers.acks import acknowledgement
+from railgun.semantics.consumers.acks.redelivery import Redelivery
+from railgun.semantics.consumers.configuration.terms import UNLIMITED, Terms
+from railgun.semantics.consumers.delivery import delivery
+from railgun.semantics.consumers.delivery.basket import Basket, Run, Taken
+from railgun.semantics.consumers.events import Event, Kind
+from railgun.semantics.consumers.pending.given_up import GivenUp
+from railgun.semantics.consumers.pending.parked import InStreamOrder, InTurn, Owed
+from railgun.semantics.consumers.pending.pending_runs import PendingRun, PendingRuns
+from railgun.semantics.consumers.pending.position import Ahead
+from railgun.semantics.messages.blocks import Entry
+from railgun.state import keys
+from railgun.state.unreadable_entries import decoded
+
+if TYPE_CHECKING:
+    from railgun.semantics.streams.owned_stream import StreamState
+
+__all__ = ["ConsumerState", "Pair", "Run", "Taken"]
+
+
+class Pair(NamedTuple):
+    """A consumer sequence and the stream sequence that belongs to it."""
+
+    consumer: int
+    stream: int
+
+
+def consumer_name(data: bytes) -> str:
+    """The name in a consumer's record; empty where that cannot be read."""
+    try:
+        return ConsumerConfig.from_json(wire.decode("consumer_record", data)["config"]).name or ""
+    except (ValueError, TypeError, WireError):
+        return ""
+
+
+class ConsumerState:
+    """A consumer of a stream. What it is given is pending until it is acknowledged, spent, or gone from the stream."""
+
+    terms: Terms
+    redelivery: Redelivery
+    owed: Owed
+    ahead: Ahead
+
+    def __init__(
+        self, stream: StreamState, number: int, config: ConsumerConfig, created: int, start: int
+    ) -> None:
+        """``start``: the sequence that it begins at."""
+        self.stream = stream
+        self.name = config.name or ""
+        self.number = number
+        self.created = created
+        self.delivered = Pair(0, 0)
+        self._floor = Pair(0, start - 1)  # what an ack of policy `all` covered, or where the consumer began
+        self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
+        self.given_up = GivenUp(stream.overlay, stream.incarnation, number)
+        self.acknowledged = 0  # since it was loaded: every so many of them are sampled
+        self._configure(config, start)
+
+    @classmethod
+    def load(cls, stream: StreamState, key: bytes, data: bytes) -> ConsumerState:
+        """The consumer as the table holds it. Raises Unreadable."""
+        record = decoded(key, wire.decode, "consumer_record", data)
+        config = decoded(key, ConsumerConfig.from_json, record["config"])
+        consumer = cls(stream, keys.sequence_in(key), config, record["created"], record["next"])
+        consumer.delivered = Pair(record["delivered_consumer"], record["delivered_stream"])
+        consumer._floor = Pair(record["floor_consumer"], record["floor_stream"])
+        consumer.given_up.load(record["given_up"])
+        consumer.pending.load()
+        consumer._configure(config, record["next"])
+        return consumer
+
+    def _configure(self, config: ConsumerConfig, next_sequence: int) -> None:
+        """Derive what is not stored."""
+        self.config = config
+        self._config_json = config.to_json()
+        self.terms = Terms(config)
+        self.redelivery = Redelivery(self.pending, self.terms)
+        if self.terms.per_subject:
+            self.owed = InTurn(self.pending, self.terms.per_subject, self._subject_of)
+        else:
+            self.owed = InStreamOrder(self.pending)
+        self.ahead = Ahead(self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence)
+
+    def reconfigure(self, config: ConsumerConfig) -> None:
+        """Take over a checked configuration; the position stays (CON-14), waits count anew (RDL-15)."""
+        self._configure(config, self.ahead.next)
+        self.spend(self.redelivery.take_spent())
+        self.touch()
+
+    def start_over(self) -> None:
+        """Begin again where it began, and owe nothing: only for a consumer that has delivered nothing (CON-14)."""
+        self.pending.remove(0, self.stream.last_seq + 1)
+        self._configure(self.config, self.began)
+        self.touch()
+
+    # -- reading
+
+    @property
+    def began(self) -> int:
+        """The sequence that it began at; only for a consumer that has delivered nothing."""
+        return self._floor.stream + 1
+
+    @property
+    def floor(self) -> Pair:
+        """Everything up to here is resolved (SEQ-09 … SEQ-14)."""
+        lowest = self.pending.lowest()
+        if lowest is None:
+            return Pair(self.delivered.consumer, max(self.delivered.stream, self._floor.stream))
+        if self.terms.acks_all and self._floor.stream < lowest:
+            return self._floor
+        oldest = self.pending.oldest_attempt()
+        return Pair(self.delivered.consumer if oldest is None else oldest - 1, lowest - 1)
+
+    @property
+    def num_ack_pending(self) -> int:
+        """Delivered and unresolved (CON-29)."""
+        return self.pending.delivered
+
+    @property
+    def num_redelivered(self) -> int:
+        """Those that were delivered more than once (CON-30)."""
+        return 0 if self.terms.max_deliver == 1 else self.pending.redelivered
+
+    @property
+    def num_pending(self) -> int:
+        """Messages that it wants and that have not been delivered to it (CON-28)."""
+        return self.ahead.count() + self.pending.parked
+
+    @property
+    def slots(self) -> int:
+        """How many more may be delivered for the first time before one is answered (RDL-11)."""
+        return max(0, self.terms.max_ack_pending - self.pending.delivered) if self.terms.acks else UNLIMITED
+
+    def needs(self, sequence: int, subject: str) -> bool:
+        """Whether the message must stay for this consumer's sake (RET-13)."""
+        if not self.terms.filter.matches(subject):
+            return False
+        return sequence >= self.ahead.next or sequence in self.pending or sequence in self.given_up
+
+    @property
+    def first_needed(self) -> int:
+        """It needs no message below this sequence."""
+        lowest = (self.pending.lowest(), self.given_up.lowest(), self.ahead.next)
+        return min(sequence for sequence in lowest if sequence is not None)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it must be told of messages that go."""
+        return bool(self.pending or self.given_up)
+
+    def may_need(self, start: int, end: int) -> bool:
+        """Whether it may need any message of [start, end)."""
+        return (
+            self.ahead.next < end
+            or self.pending.first_in(start, end) is not None
+            or self.given_up.meets(start, end)
+        )
+
+    def delivery_overhead(self) -> int:
+        """What a message takes on its way beyond what it counts in the stream: its reply address (PUL-06, PUL-13)."""
+        stream = self.stream
+        reply = f"$JS.ACK.{stream.name}.{self.name}.1.{stream.last_seq}.{self.delivered.consumer + 1}"
+        return len(reply) + len(f".{stream.last_time}.{stream.messages}") - stream.record_overhead
+
+    def _subject_of(self, sequence: int) -> str:
+        entry = self.stream.entry(sequence)
+        assert entry is not None, f"message {sequence} is pending and gone"
+        return entry.subject
+
+    # -- what happens to it
+
+    def take(self, batch: int, max_bytes: int, now: int) -> Taken:
+        """Deliver at most so many messages and bytes (0: no limit)."""
+        return delivery.take(self, batch, max_bytes, now)
+
+    def has_some(self, now: int) -> bool:
+        """Whether something can be taken, or there is more to look at than one take would."""
+        self.expire(now)
+        if self.redelivery.next(1) is not None:
+            return True
+        return bool(self.slots) and (delivery.find(self) is not None or delivery.looks_further(self))
+
+    def peek(self) -> Entry | None:
+        """The next message that would be delivered for the first time; None if none is found in one look."""
+        return delivery.find(self)
+
+    def acknowledge(self, run: AckRun, now: int) -> bool:
+        """Resolve deliveries, or ask for them again; False if they were never made (ACK-17)."""
+        return acknowledgement.acknowledge(self, run, now)
+
+    def expire(self, now: int) -> bool:
+        """Find what is to be delivered again by ``now``; whether there is any. What is spent leaves (RDL-08)."""
+        self.spend(self.redelivery.look(now))
+        return self.redelivery.next(1) is not None
+
+    def vanished(self, start: int, end: int) -> list[PendingRun]:
+        """Messages are gone from the stream: what of them was pending (RDL-14)."""
+        runs = self.pending.remove(start, end)
+        if runs:
+            self._give_up(runs)
+        if self.given_up and self.given_up.remove(start, end):
+            self.touch()
+        return runs
+
+    def evicted(self, start: int, end: int) -> None:
+        """Messages went one after the other, and nobody looked in between: as :meth:`vanished` of each."""
+        for run in self.pending.remove(start, end):
+            self._give_up([run])  # the floor of policy ``all`` follows each
+        if self.given_up and self.given_up.remove(start, end):
+            self.touch()
+
+    def purged(self, next_sequence: int) -> None:
+        """Everything that it wants below this sequence is gone, and passed over (DEL-12)."""
+        self.ahead.jump(next_sequence)
+        self.delivered = Pair(self.delivered.consumer, max(self.delivered.stream, next_sequence - 1))
+        self.touch()
+
+    # -- steps of these
+
+    def deliver(self, ranges: list[tuple[int, int]], basket: Basket, now: int) -> None:
+        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending, with gaps."""
+        number, runs = self.delivered.consumer + 1, []
+        for start, count in ranges:
+            runs.append(Run(start, count, number, 1))
+            number += count
+        basket.add(runs)
+        self.delivered = Pair(number - 1, max(self.delivered.stream, start + count - 1))
+        if self.terms.acks:
+            waiting = [PendingRun(start, count, first, first, 1, now) for start, count, first, _ in runs]
+            self.redelivery.expect(waiting)
+            self.owed.delivered(waiting)
+
+    def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
+        """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
+        again = self.redelivery.repeat(run, self.delivered.consumer + 1, now)
+        self.delivered = Pair(self.delivered.consumer + run.length, self.delivered.stream)
+        basket.add([Run(again.sequence, again.length, again.last, again.deliveries)])
+
+    def handed_out(self, runs: list[Run]) -> None:
+        """A take gave these."""
+        self.touch()
+        if not self.terms.acks:
+            retention.resolved(self, ((run.sequence, run.sequence + run.length) for run in runs))  # RET-14
+
+    def resolved(self, runs: list[PendingRun]) -> None:
+        """Runs left what is pending."""
+        for run in runs:
+            self.owed.resolved(run)
+        if runs:
+            self.touch()
+
+    def _give_up(self, runs: list[PendingRun]) -> None:
+        """Runs left what is pending otherwise than by an ack; with policy ``all`` the floor follows if nothing is below."""
+        self.resolved(runs)
+        delivered = [run for run in runs if run.deliveries] if self.terms.acks_all else []
+        lowest = self.pending.lowest()
+        if delivered and (lowest is None or lowest >= delivered[-1].end):
+            self.cover(delivered[-1].last + delivered[-1].length - 1, delivered[-1].end - 1)
+
+    def cover(self, consumer: int, stream: int) -> None:
+        """Policy ``all``: everything up to this delivery is resolved (SEQ-14)."""
+        if not self.pending:
+            consumer = self.delivered.consumer  # SEQ-10: what is told then is never taken back
+        self._floor = Pair(max(self._floor.consumer, consumer), max(self._floor.stream, stream))
+
+    def spend(self, runs: list[PendingRun]) -> None:
+        """The last delivery went unanswered: no longer pending, and still in the stream unless a copy is made (RDL-08, RET-11)."""
+        self._give_up(runs)
+        for run in runs:
+            if not self.terms.dead_letter:
+                self.given_up.add(run.sequence, run.end)
+            self.tell("max_deliver", run)
+            self.bury(run, "max_deliver")
+        if self.terms.dead_letter:
+            retention.resolved(self, ((run.sequence, run.end) for run in runs))
+
+    def tell(self, kind: Kind, run: PendingRun, **fields: Any) -> None:
+        """An event for each message of the run."""
+        self.stream.consumers.events += [
+            Event(kind, self.name, run.sequence + at, run.last + at, run.deliveries, **fields)
+            for at in range(run.length)
+        ]
+
+    def bury(self, run: PendingRun, reason: str) -> None:
+        """A dead letter of each message, where the consumer wants them."""
+        if self.terms.dead_letter:
+            self.tell("dead", run, reason=reason)
+
+    # -- being kept
+
+    def touch(self) -> None:
+        """Something durable changed."""
+        self.stream.consumers.touch(self)
+
+    def hold(self) -> None:
+        """Something is pending that a new owner would find again: no reason to write."""
+        self.stream.consumers.hold(self)
+
+    def seal(self) -> None:
+        """Write what changed into the overlay."""
+        self.pending.seal()
+        self.given_up.seal()
+        record = {
+            "name": self.name,
+            "config": self._config_json,
+            "created": self.created,
+            "delivered_consumer": self.delivered.consumer,
+            "delivered_stream": self.delivered.stream,
+            "floor_consumer": self._floor.consumer,
+            "floor_stream": self._floor.stream,
+            "next": self.ahead.next,
+            "given_up": [],  # where older versions kept it
+        }
+        key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)
+        self.stream.overlay.put(key, wire.encode("consumer_record", record))

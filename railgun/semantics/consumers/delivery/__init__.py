@@ -1,0 +1,1 @@
+"""Delivery: which messages come next, to which pull or listener, and how fast."""

@@ -1,0 +1,128 @@
+"""Headers and payloads that the owner of a stream has at hand: an answer that needs one of them need not send to the log.
+
+Among the newest messages of the shard, in the table where the stream keeps bodies (``allow_direct``) or stragglers were copied
+there, or beside their block on the owner's disk. Only kept bodies are state: they leave the table over several drains once nobody needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+
+from railgun.model.headers import Headers
+from railgun.protocol import avro as wire
+from railgun.semantics.messages.blocks import Block
+from railgun.semantics.messages.budget import ShardMemory
+from railgun.semantics.messages.index import MessageIndex
+from railgun.semantics.messages.packed_bodies import PackedBodies
+from railgun.semantics.messages.recent import RecentMessages
+from railgun.state import keys
+from railgun.state.table import Overlay
+from railgun.state.unreadable_entries import decoded
+
+
+class BodiesAtHand:
+    """The bodies of one stream's messages, as far as its owner has them."""
+
+    def __init__(self, overlay: Overlay, incarnation: int, memory: ShardMemory) -> None:
+        self._overlay = overlay
+        self._incarnation = incarnation
+        self._memory = memory
+        self.keeps = False  # new bodies are kept in the table
+        self.copied_below = 0  # bodies of messages below are there too, and need not be in the log
+        self.recent: RecentMessages | None = None  # of the shard; a stream can do without
+        # Of the block that was looked at last: neighbours follow.
+        self._beside: tuple[int, PackedBodies | None] = (0, None)
+        self._swept_below = 0  # where the removal of strays goes on: a table is slow where much was removed
+
+    def find(self, sequence: int, index: MessageIndex) -> tuple[Headers, bytes] | None:
+        """Headers and payload of a message that exists, None if only the log has them."""
+        found = self._find_near(sequence)
+        if found is not None:
+            return found
+        block = index.block_of(sequence)
+        return None if block is None else self._find_beside(block.base, sequence)
+
+    def find_of(self, block: Block, sequence: int) -> tuple[Headers, bytes] | None:
+        """As :meth:`find`, of a message of this block."""
+        return self._find_near(sequence) or self._find_beside(block.base, sequence)
+
+    def _find_near(self, sequence: int) -> tuple[Headers, bytes] | None:
+        """Among the newest of the shard, or kept in the table."""
+        found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
+        if found is not None:
+            return found
+        kept = self._overlay.before_or_after(self._key(sequence)) if self._may_have(sequence) else None
+        if kept is None:
+            return None
+        body = decoded(self._key(sequence), wire.decode, "message_body", kept)
+        return wire.headers_in(body["headers"]), body["payload"]
+
+    def _find_beside(self, base: int, sequence: int) -> tuple[Headers, bytes] | None:
+        """Beside the block that begins at ``base``."""
+        if self._beside[0] != base or self._beside[1] is None:
+            data = self._overlay.companion(keys.of(keys.BLOCK, self._incarnation, base))
+            self._beside = base, None if data is None else PackedBodies(data)
+            if data is not None:
+                self._memory.caches.keep(self._incarnation, "bodies", len(data), self._let_go)
+        return None if self._beside[1] is None else self._beside[1].find(sequence - base)
+
+    def _let_go(self) -> None:
+        self._beside = (0, None)
+
+    # -- kept in the table
+
+    def keep(self, sequence: int, headers: Headers, payload: bytes) -> None:
+        body = wire.encode("message_body", {"headers": wire.headers_out(headers), "payload": payload})
+        self._overlay.put(self._key(sequence), body)
+
+    def drop(self, sequence: int) -> None:
+        """The message is gone."""
+        if self._may_have(sequence):
+            self._overlay.delete(self._key(sequence))
+
+    @property
+    def may_have_some(self) -> bool:
+        """Whether the table may hold bodies of messages that are no copies."""
+        return self.keeps or self._incarnation in self._memory.untidy
+
+    def _may_have(self, sequence: int) -> bool:
+        """Whether the table may hold the body."""
+        return sequence < self.copied_below or self.may_have_some
+
+    # -- strays: bodies in the table that nobody needs
+
+    def find_strays(self, first: int) -> None:
+        """Untidy if there are any. ``first``: the first message."""
+        self._swept_below = 0
+        if next(self._strays(first), None) is not None:
+            self._memory.untidy.add(self._incarnation)
+
+    def drop_strays(self, first: int, most: int) -> int:
+        """Remove so many at most; how many it were. Untidy no more if that was all."""
+        doomed = list(islice(self._strays(first), most))
+        for key in doomed:
+            self._overlay.delete(key)
+        if len(doomed) < most:
+            self._memory.untidy.discard(self._incarnation)
+        else:
+            self._swept_below = keys.sequence_in(doomed[-1]) + 1
+        return len(doomed)
+
+    def _strays(self, first: int) -> Iterator[bytes]:
+        """Their keys, as things are now: below the first message; and where none are kept, all that are no copies.
+
+        What is a stray is never remembered: a body that is one now is a copy once its message is a straggler.
+        """
+        yield from takewhile(lambda key: keys.sequence_in(key) < first, self._kept_from(0))
+        if not self.keeps:
+            yield from self._kept_from(max(first, self.copied_below))
+
+    def _kept_from(self, sequence: int) -> Iterator[bytes]:
+        """Keys of kept bodies from the sequence on, without those that were looked at before."""
+        prefix = keys.all_of(keys.BODY, self._incarnation)
+        start = prefix + keys.number(max(sequence, self._swept_below))
+        return (key for key, _ in self._overlay.scan(prefix, start))
+
+    def _key(self, sequence: int) -> bytes:
+        return keys.of(keys.BODY, self._incarnation, sequence)

@@ -1,0 +1,100 @@
+"""Headers and payloads of the messages of one block, as columns: what the owner keeps near to answer without the log.
+
+A copy of what the log holds, made when a drain is committed. Nothing depends on it: a block without one (another worker
+stored it, or the disk was lost) is read from the log.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+from railgun.model.headers import Headers
+from railgun.semantics.messages.blocks import pack_column, unpack_column
+
+_LENGTHS = struct.Struct("<6I")
+_BETWEEN = "\0"
+_NARROW = 0xFFFF  # the largest number in a column of two bytes each
+
+
+def pack_bodies(
+    indexes: Sequence[int], headers: Sequence[Headers], payloads: Sequence[bytes]
+) -> bytes | None:
+    """The messages as bytes; ``indexes`` are their places in the block, ascending.
+
+    None where they cannot be packed: a header name with NUL in it, which no log can hold whole either.
+    """
+    flat = [pair for of_one in headers for pair in of_one]
+    number: dict[str, int] = {}
+    for name, _ in flat:
+        number.setdefault(name, len(number))
+    names = _BETWEEN.join(number)
+    if names.count(_BETWEEN) >= max(1, len(number)):
+        return None
+    columns = (
+        pack_column("H", indexes),
+        pack_column("I", [len(payload) for payload in payloads]),
+        _pack_narrow([len(of_one) for of_one in headers]) if flat else b"",
+        _pack_narrow([number[name] for name, _ in flat]),
+        pack_column("I", [len(value) for _, value in flat]),
+        names.encode("utf-8"),
+    )
+    sizes = _LENGTHS.pack(*map(len, columns))
+    return b"".join((sizes, *columns, *(value for _, value in flat), *payloads))
+
+
+class PackedBodies:
+    """Messages as :func:`pack_bodies` left them. Looking for them in ascending order costs one pass over all."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        lengths = _LENGTHS.unpack_from(data)
+        ends = list(accumulate(lengths, initial=_LENGTHS.size))
+        indexes, sizes, counts, numbers, value_sizes, names = (data[a:b] for a, b in pairwise(ends))
+        self._indexes = unpack_column("H", indexes)
+        self._payload_sizes = unpack_column("I", sizes)
+        self._value_sizes = unpack_column("I", value_sizes)
+        self._counts = _unpack_narrow(counts, len(self._indexes))  # empty if no message has a header
+        self._numbers = _unpack_narrow(numbers, len(self._value_sizes))
+        self._names = names.decode("utf-8").split(_BETWEEN)
+        self._first_value = ends[-1]
+        self._first_payload = ends[-1] + sum(self._value_sizes)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._at = self._header = 0  # the message that was found last, and its first header
+        self._payload, self._value = self._first_payload, self._first_value  # where in the data they begin
+
+    def find(self, index: int) -> tuple[Headers, bytes] | None:
+        """Headers and payload of the message at this place of the block, None if it is not here."""
+        at = bisect_left(self._indexes, index)
+        if at == len(self._indexes) or self._indexes[at] != index:
+            return None
+        if at < self._at:
+            self._begin()
+        self._payload += sum(self._payload_sizes[self._at : at])
+        headers: list[tuple[str, bytes]] = []
+        if self._counts:
+            first = self._header + sum(self._counts[self._at : at])
+            self._value += sum(self._value_sizes[self._header : first])
+            self._header = first
+            start = self._value
+            for place in range(first, first + self._counts[at]):
+                end = start + self._value_sizes[place]
+                headers.append((self._names[self._numbers[place]], self._data[start:end]))
+                start = end
+        self._at = at
+        return headers, self._data[self._payload : self._payload + self._payload_sizes[at]]
+
+
+def _pack_narrow(values: Sequence[int]) -> bytes:
+    """A column that is two bytes wide wherever its numbers fit, else four."""
+    return pack_column("H" if max(values, default=0) <= _NARROW else "I", values)
+
+
+def _unpack_narrow(data: bytes, count: int) -> array[int]:
+    """The same again: how many there are tells how wide they were written."""
+    return unpack_column("H" if len(data) <= 2 * count else "I", data)

@@ -1,0 +1,83 @@
+"""The newest messages of a shard, in memory: an answer that needs one of them need not send its reader to the log.
+
+Bounded over all streams together, and by what the worker has room for; the oldest go first. Nothing depends on it: what it does not hold is in the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from railgun.model.headers import Headers
+from railgun.semantics.messages.budget import Pool
+
+LIMIT_BYTES = 16 * 1024 * 1024
+_MESSAGE_BYTES = 200  # what a small message costs beside its payload
+_HEADER_BYTES = 200  # what a header costs beside its value
+
+
+class _Run(NamedTuple):
+    """Messages that one drain stored in one stream, as columns; sequences are ascending."""
+
+    sequences: Sequence[int]
+    headers: Sequence[Headers]
+    payloads: Sequence[bytes]
+    size: int
+
+
+class RecentMessages:
+    """Runs of committed messages, by incarnation."""
+
+    def __init__(self, limit: int = LIMIT_BYTES, pool: Pool | None = None, shard: int = 0) -> None:
+        self._limit = limit
+        self._pool = pool or Pool(limit)
+        self._holder = (shard, "recent")
+        self._size = 0
+        self._runs: dict[int, deque[_Run]] = {}
+        self._order: deque[int] = deque()  # the incarnation of each run, oldest first
+
+    def add(
+        self,
+        incarnation: int,
+        sequences: Sequence[int],
+        headers: Sequence[Headers],
+        payloads: Sequence[bytes],
+    ) -> None:
+        """Keep what a committed drain stored, and let the oldest go."""
+        size = sum(map(len, payloads)) + _MESSAGE_BYTES * len(payloads)
+        size += sum(_HEADER_BYTES + len(value) for of_one in headers if of_one for _, value in of_one)
+        run = _Run(sequences, headers, payloads, size)
+        self._runs.setdefault(incarnation, deque()).append(run)
+        self._order.append(incarnation)
+        self._size += run.size
+        excess = max(self._pool.excess(self._holder, self._size), self._size - self._limit)
+        while excess > 0 and self._order:
+            excess -= self._drop_oldest()
+        self._pool.excess(self._holder, self._size)
+
+    def find(self, incarnation: int, sequence: int) -> tuple[Headers, bytes] | None:
+        """Headers and payload of a message, if they are still here."""
+        runs = self._runs.get(incarnation)
+        if not runs or sequence < runs[0].sequences[0]:
+            return None
+        at = bisect_left(runs, sequence, key=_last)
+        if at == len(runs):
+            return None
+        run = runs[at]
+        index = bisect_left(run.sequences, sequence)
+        return (run.headers[index], run.payloads[index]) if run.sequences[index] == sequence else None
+
+    def _drop_oldest(self) -> int:
+        incarnation = self._order.popleft()
+        runs = self._runs[incarnation]
+        size = runs.popleft().size
+        self._size -= size
+        if not runs:
+            del self._runs[incarnation]
+        return size
+
+
+def _last(run: _Run) -> int:
+    return run.sequences[-1]

@@ -1,0 +1,252 @@
+"""Which messages a stream holds: the counters, the index by sequence and the index by subject.
+
+Nothing here knows what a message may be, who waits for it or where its body is. Counters and indexes move together:
+whoever adds or removes a message here adds or removes it in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from railgun.model.subjects import Filter
+from railgun.semantics.messages import searching
+from railgun.semantics.messages.blocks import Block, Entry
+from railgun.semantics.messages.budget import ShardMemory
+from railgun.semantics.messages.index import MessageIndex
+from railgun.semantics.messages.subject_index import Found, SubjectIndex
+from railgun.semantics.messages.subject_search import Place
+from railgun.semantics.steps import finish
+from railgun.state.table import Overlay
+
+
+class StoredMessages:
+    """The messages of one stream, by sequence and by subject."""
+
+    def __init__(self, overlay: Overlay, incarnation: int, first_seq: int, memory: ShardMemory) -> None:
+        self.overlay = overlay
+        self.incarnation = incarnation
+        self._memory = memory
+        self.first_seq = first_seq
+        self.last_seq = max(first_seq - 1, 0)
+        self.messages = 0
+        self.bytes = 0
+        self.last_time = 0
+        self.log_end = 0  # no later message lies below this offset of the log
+        self._bases: list[int] = []  # blocks of the drain that runs
+        self._by_subject: SubjectIndex  # begun once it is known whether subjects are ordered
+        self.subjects_built = 0  # how often it was: a place in an earlier one says nothing
+        self.open_index()
+
+    def open_index(self) -> None:
+        """Look into the table from the last sequence on."""
+        caches = self._memory.caches
+        caches.forget(self.incarnation)
+        self.index = MessageIndex(self.overlay, self.incarnation, self.last_seq + 1, caches)
+
+    def _begin_subjects(self, *, ordered: bool) -> None:
+        """An empty index by subject; ``ordered``: the oldest message of a subject will be asked for."""
+        self.subjects_built += 1
+        self._by_subject = SubjectIndex(
+            ordered=ordered,
+            incarnation=self.incarnation,
+            scratch=self.overlay.scratch,
+            budget=self._memory.subjects,
+        )
+
+    # -- reading
+
+    def exists(self, sequence: int) -> bool:
+        return self.entry(sequence) is not None
+
+    def entry(self, sequence: int) -> Entry | None:
+        if not self.messages or not self.first_seq <= sequence <= self.last_seq:
+            return None
+        return self.index.entry(sequence)
+
+    def iterate(
+        self, start: int = 0, *, subjects: Filter | None = None, reverse: bool = False
+    ) -> Iterator[Entry]:
+        """Existing messages from ``start`` on, or from ``start`` (0: the end) down to the first."""
+        if not self.messages:
+            return iter(())
+        if reverse:
+            return self.index.descending(start or self.last_seq, self.first_seq, subjects)
+        return self.index.ascending(max(start, self.first_seq), subjects)
+
+    def blocks(self, start: int, end: int | None = None) -> Iterator[Block]:
+        """The index of what exists from ``start`` on, a block at a time; only that below ``end`` is asked for."""
+        if not self.messages:
+            return iter(())
+        if end is None or end > self.index.tail_base:
+            self._flush_index()
+        return self.index.blocks(max(start, self.first_seq))
+
+    def sizes(self, start: int, end: int) -> Sequence[int]:
+        """What the messages of [start, end) count, which all exist."""
+        if end > self.index.tail_base:
+            self._flush_index()
+        return self.index.sizes(start, end)
+
+    def first_at(self, time: int) -> int:
+        """The sequence of the first message stored at that time or later; the one after the last if there is none."""
+        low, high = self.first_seq, self.last_seq + 1
+        while low < high:  # times never go back, so halving finds the place; holes are stepped over
+            middle = (low + high) // 2
+            entry = next(self.iterate(middle), None)
+            if entry is None or entry.time >= time:
+                high = middle
+            else:
+                low = entry.sequence + 1
+        entry = next(self.iterate(low), None)
+        return self.last_seq + 1 if entry is None else entry.sequence
+
+    def last_of(self, subject: str) -> int:
+        """The newest existing sequence on the literal subject, 0 if none."""
+        return self._by_subject.last(subject)
+
+    def count_of(self, subject: str) -> int:
+        return self._by_subject.count(subject)
+
+    def oldest_of(self, subject: str) -> Entry:
+        """The oldest message on a subject; only where a per-subject limit is set."""
+        entry = self.entry(self._by_subject.oldest(subject))
+        assert entry is not None
+        return entry
+
+    def newest_of(self, subject: str) -> Entry:
+        """The newest message on a subject that has one."""
+        entry = self.entry(self._by_subject.last(subject))
+        assert entry is not None
+        return entry
+
+    def last_matching(self, subjects: Filter) -> int:
+        """The newest existing sequence over all matching subjects, 0 if none."""
+        return finish(searching.newest(self, subjects))
+
+    def next_of(self, subject: str, start: int) -> int | None:
+        """The first sequence on the literal subject from ``start`` on, 0 if none; None if only looking at messages tells."""
+        return self._by_subject.next(subject, start)
+
+    @property
+    def subjects_sorted(self) -> bool:
+        """Whether a search by subject can begin at once: the first one puts those in memory in order."""
+        return self._by_subject.is_sorted
+
+    def search_subjects(self, wanted: Filter, place: Place, steps: int) -> tuple[list[Found], Place | None]:
+        """As :meth:`SubjectIndex.search`."""
+        return self._by_subject.search(wanted, place, steps)
+
+    def subjects(self, matching: Filter | None = None) -> dict[str, int]:
+        """Literal subject to the number of its existing messages."""
+        return self._by_subject.matching(matching)
+
+    @property
+    def num_subjects(self) -> int:
+        return len(self._by_subject)
+
+    def first_time(self) -> int:
+        """When the first existing message was stored, 0 if there is none."""
+        entry = self.entry(self.first_seq)
+        return 0 if entry is None else entry.time
+
+    @property
+    def num_deleted(self) -> int:
+        return self.last_seq - self.first_seq + 1 - self.messages if self.messages else 0
+
+    def deleted(self) -> list[int]:
+        """Sequences between first and last that no longer exist."""
+        return finish(searching.deleted(self, self.last_seq))
+
+    # -- changing
+
+    def _add(self, subject: str, size: int, time: int, expiry: int) -> int:
+        sequence = self.index.append(subject, size, time, expiry)
+        self._by_subject.add(subject, sequence)
+        self._count(sequence, 1, size, time)
+        return sequence
+
+    def _add_run(self, subjects: list[str], sizes: list[int], time: int) -> int:
+        first = self.index.extend(subjects, sizes, time)
+        self._by_subject.add_run(subjects, first)
+        self._count(first, len(sizes), sum(sizes), time)
+        return first
+
+    def _count(self, first: int, count: int, size: int, time: int) -> None:
+        if not self.messages:
+            self.first_seq = first
+        self.messages += count
+        self._set_bytes(self.bytes + size)
+        self.last_seq = first + count - 1
+        self.last_time = time
+
+    def _set_bytes(self, size: int) -> None:
+        self.bytes = size
+        self._memory.stored_bytes.note(self.incarnation, size)
+
+    def skip(self, time: int) -> int:
+        """A message that nobody wants: it gets a sequence and is not stored (RET-12)."""
+        sequence = self.index.skip(time)
+        if not self.messages:
+            self.first_seq = sequence + 1
+        self.last_seq, self.last_time = sequence, time
+        return sequence
+
+    def _take(self, sequence: int) -> Entry | None:
+        """One message goes; None if there was none."""
+        if not self.messages or not self.first_seq <= sequence <= self.last_seq:
+            return None
+        entry = self.index.remove(sequence)
+        if entry is not None:
+            self.messages -= 1
+            self._set_bytes(self.bytes - entry.size)
+            self._by_subject.discard(entry.subject, sequence, self._newest_before)
+            if sequence == self.first_seq:
+                self.first_seq = self._first_from(sequence + 1)
+        return entry
+
+    def _take_run(self, start: int, end: int) -> dict[str, int]:
+        """Every message of [start, end) goes; how many of each subject. Only where subjects are not ordered."""
+        if end > self.index.tail_base:
+            self._flush_index()
+        counts: dict[str, int] = {}
+        for removed in self.index.remove_run(max(start, self.first_seq), end):
+            self._set_bytes(self.bytes - removed.size)
+            for subject, (count, newest) in removed.subjects.items():
+                self.messages -= count
+                counts[subject] = counts.get(subject, 0) + count
+                self._by_subject.discard_run(subject, count, newest, self._newest_before)
+        if start <= self.first_seq < end:
+            self.first_seq = self._first_from(end)
+        return counts
+
+    def _take_all(self, next_sequence: int) -> None:
+        """Every message goes, and the next one gets that sequence."""
+        self.index.hide_below(next_sequence)
+        self._by_subject.clear()
+        self.messages = 0
+        self._set_bytes(0)
+        self.first_seq, self.last_seq = next_sequence, next_sequence - 1
+
+    def _first_from(self, sequence: int) -> int:
+        if not self.messages:
+            return self.last_seq + 1
+        return next((entry.sequence for entry in self.index.ascending(sequence)), self.last_seq + 1)
+
+    def _newest_before(self, subject: str, sequence: int) -> int:
+        below = self.index.descending(sequence - 1, self.first_seq, Filter([subject]))
+        return next((entry.sequence for entry in below), 0)
+
+    # -- the end of a drain
+
+    def _flush_index(self) -> None:
+        self._bases += self.index.flush(self.log_end)
+
+    def _take_bases(self) -> list[int]:
+        """The bases of the blocks that were written since this was last asked."""
+        bases, self._bases = self._bases, []
+        return bases
+
+    def committed(self, offsets: Mapping[int, int], log_end: int) -> None:
+        """The drain is durable: where its blocks begin in the log, and where no later message lies below."""
+        self.index.note_offsets(offsets)
+        self.log_end = log_end

@@ -1,0 +1,311 @@
+"""What a stream knows of each of its literal subjects: how many messages exist and which is the newest.
+
+It is derived from the blocks, never part of a transaction. Where a per-subject limit above one is set, the sequences of
+each subject are kept too, oldest first, so that evicting never searches.
+
+Subjects beyond the shard's budget go to the table's scratch space, those that were not changed for long first. Whoever
+drops the index with its drain builds it anew from the blocks, scratch space included.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from railgun.model.subjects import Filter
+from railgun.semantics.messages.budget import SEQUENCES_BYTES, SUBJECT_BYTES, Share
+from railgun.semantics.messages.subject_search import BEGINNING, Place, SortedSubjects, scan
+from railgun.state import keys
+from railgun.state.table import Scratch
+
+_COUNT_BITS = 32
+_COUNT_MASK = (1 << _COUNT_BITS) - 1
+_PACKED = struct.Struct("=QI")
+_SAMPLE = 16  # subjects by which the size of all is told
+_ALL_STEPS = 1 << 62
+
+
+class Found(NamedTuple):
+    """A subject that a search found: how many messages it has, and the newest sequence."""
+
+    subject: str
+    messages: int
+    last: int
+    again: bool = False  # found in memory before, unless it came there while the search was under way
+
+
+class SubjectIndex:
+    """Count and newest sequence per subject, packed into one number each.
+
+    Reading never brings anything into memory; changing does, until :meth:`settle` at the end of the drain.
+    """
+
+    def __init__(
+        self,
+        *,
+        ordered: bool,
+        incarnation: int = 0,
+        scratch: Scratch | None = None,
+        budget: Share | None = None,
+    ) -> None:
+        """Without a scratch space or a budget everything stays in memory."""
+        self._packed: dict[str, int] = {}  # newest sequence << 32 | count
+        self._older: dict[str, int] = {}  # the same, of subjects that did not change for longer
+        self._sequences: dict[str, deque[int]] | None = {} if ordered else None
+        self._incarnation = incarnation
+        self._prefix = keys.number(incarnation)
+        self._scratch = scratch
+        self._budget = budget
+        # How many subjects there are, once some went to the scratch space. There, one that is in memory is out of date.
+        self._total: int | None = None
+        self._view = SortedSubjects()  # of those in memory
+        if scratch is not None:
+            scratch.clear(self._prefix)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the sequences of each subject are kept."""
+        return self._sequences is not None
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the subjects in memory are kept in order, because somebody has searched."""
+        return self._view.kept
+
+    def __len__(self) -> int:
+        return len(self._packed) if self._total is None else self._total
+
+    def count(self, subject: str) -> int:
+        return self._find(subject) & _COUNT_MASK
+
+    def last(self, subject: str) -> int:
+        """The newest existing sequence on the subject, 0 if there is none."""
+        return self._find(subject) >> _COUNT_BITS
+
+    def oldest(self, subject: str) -> int:
+        """The oldest existing sequence on the subject; only where sequences are kept, or there is at most one."""
+        if self._sequences is None:
+            assert self.count(subject) <= 1, "sequences per subject are not kept"
+            return self.last(subject)
+        kept = self._sequences.get(subject)
+        return kept[0] if kept is not None else self._read(subject)[1][0]
+
+    def next(self, subject: str, start: int) -> int | None:
+        """The oldest existing sequence on the subject from ``start`` on, 0 if there is none; None if that is not known here."""
+        packed = self._find(subject)
+        last = packed >> _COUNT_BITS
+        if last < start:
+            return 0
+        if last == start or packed & _COUNT_MASK == 1:
+            return last
+        if self._sequences is None:
+            return None
+        kept = self._sequences.get(subject) or self._read(subject)[1]
+        return kept[bisect_left(kept, start)]
+
+    def matching(self, chosen: Filter | None = None) -> dict[str, int]:
+        """Subject to the number of its messages."""
+        if chosen is not None and chosen.literal is not None:
+            count = self.count(chosen.literal)
+            return {chosen.literal: count} if count else {}
+        if chosen is not None and not chosen.everything:
+            return {one.subject: one.messages for one in self.search(chosen, BEGINNING, _ALL_STEPS)[0]}
+        found = {
+            subject: packed & _COUNT_MASK
+            for part in (self._older, self._packed)
+            for subject, packed in part.items()
+        }
+        if self._total is not None and self._scratch is not None:
+            for key, value in self._scratch.scan(self._prefix):
+                subject = key[len(self._prefix) :].decode("utf-8")
+                if subject not in found:
+                    found[subject] = _PACKED.unpack_from(value)[1]
+        return found
+
+    def search(self, chosen: Filter, place: Place, steps: int) -> tuple[list[Found], Place | None]:
+        """Matching subjects from a place on, in about so many steps; where to go on, None if that was all.
+
+        What changes while a search is under way may be found twice or not at all; what does not change is found.
+        """
+        found: list[Found] = []
+        beyond, number, text = place
+        if not beyond:
+            size = len(self._packed) + len(self._older)
+            self._view.bring_up_to_date(size, lambda: (*self._older, *self._packed))
+        while steps > 0:
+            if number == len(chosen.patterns):
+                if beyond or self._total is None:
+                    return found, None
+                beyond, number = True, 0
+                continue
+            subjects, further, steps = scan(
+                self._seek_beyond if beyond else self._view.seek, chosen.patterns[number], text, steps
+            )
+            for subject in subjects:
+                held = self._held(subject)
+                packed = held or (self._read(subject)[0] if beyond else 0)
+                if packed:
+                    again = beyond and held > 0
+                    found.append(Found(subject, packed & _COUNT_MASK, packed >> _COUNT_BITS, again))
+            if further is None:
+                number, text = number + 1, ""
+            else:
+                text = further
+        return found, Place(beyond, number, text)
+
+    def add(self, subject: str, sequence: int) -> None:
+        if subject not in self._packed:
+            self._recall(subject)
+        self._packed[subject] = sequence << _COUNT_BITS | ((self._packed.get(subject, 0) & _COUNT_MASK) + 1)
+        if self._sequences is not None:
+            self._sequences.setdefault(subject, deque()).append(sequence)
+
+    def add_run(self, subjects: list[str], first: int) -> None:
+        """One message on each of the subjects, with consecutive sequences."""
+        if self._sequences is not None:
+            for sequence, subject in enumerate(subjects, first):
+                self.add(subject, sequence)
+            return
+        packed = self._packed
+        newest = dict(zip(subjects, range(first, first + len(subjects)), strict=True))
+        if self._total is not None or self._view.kept:
+            for subject in newest:
+                if subject not in packed:
+                    self._recall(subject)
+        for subject, count in Counter(subjects).items():
+            packed[subject] = newest[subject] << _COUNT_BITS | (
+                (packed.get(subject, 0) & _COUNT_MASK) + count
+            )
+
+    def discard(self, subject: str, sequence: int, before: Callable[[str, int], int]) -> None:
+        """A message is gone. ``before(subject, sequence)`` finds the newest one below it, asked only if needed."""
+        if self._total is not None and subject not in self._packed:
+            self._recall(subject)
+        packed = self._packed[subject]
+        count = (packed & _COUNT_MASK) - 1
+        if self._sequences is not None:
+            kept = self._sequences[subject]
+            if kept[0] == sequence:
+                kept.popleft()
+            else:
+                kept.remove(sequence)
+        if count == 0:
+            self._drop(subject)
+            return
+        last = packed >> _COUNT_BITS
+        if last == sequence:
+            last = self._sequences[subject][-1] if self._sequences is not None else before(subject, sequence)
+        self._packed[subject] = last << _COUNT_BITS | count
+
+    def discard_run(self, subject: str, count: int, newest: int, before: Callable[[str, int], int]) -> None:
+        """So many messages are gone, up to ``newest``; as :meth:`discard`, where sequences are not kept."""
+        assert self._sequences is None, "sequences per subject are kept"
+        if self._total is not None and subject not in self._packed:
+            self._recall(subject)
+        packed = self._packed[subject]
+        left = (packed & _COUNT_MASK) - count
+        if left == 0:
+            self._drop(subject)
+            return
+        last = packed >> _COUNT_BITS
+        self._packed[subject] = (before(subject, newest) if last == newest else last) << _COUNT_BITS | left
+
+    def clear(self) -> None:
+        self._packed.clear()
+        self._older.clear()
+        self._view.clear()
+        if self._sequences is not None:
+            self._sequences.clear()
+        if self._total is not None and self._scratch is not None:
+            self._total = None
+            self._scratch.clear(self._prefix)
+
+    def settle(self) -> None:
+        """Leave subjects to the scratch space where the shard holds too many."""
+        if self._budget is None or self._scratch is None:
+            return
+        held, each = len(self._packed) + len(self._older), self._bytes_of_one()
+        excess = self._budget.excess(self._incarnation, held * each)
+        if not excess:
+            return
+        if self._total is None:
+            self._total = len(self._packed)
+        leaving: dict[bytes, bytes | None] = {}
+        for _ in range(min(-(-excess // each), held)):
+            if not self._older:
+                self._older, self._packed = self._packed, {}
+            subject, packed = self._older.popitem()
+            value = _PACKED.pack(packed >> _COUNT_BITS, packed & _COUNT_MASK)
+            if self._sequences is not None:
+                value += array("q", self._sequences.pop(subject)).tobytes()
+            leaving[self._key(subject)] = value
+        self._scratch.apply(leaving)
+        self._budget.excess(self._incarnation, (len(self._packed) + len(self._older)) * each)
+
+    def _bytes_of_one(self) -> int:
+        """What a subject takes in memory, by a few of the newest."""
+        some = list(islice(reversed(self._packed), _SAMPLE)) or list(islice(self._older, _SAMPLE))
+        length = sum(map(len, some)) // len(some) if some else 0
+        kept = 0
+        if self._sequences is not None and some:
+            numbers = sum(len(self._sequences.get(one, ())) for one in some)
+            kept = SEQUENCES_BYTES + 40 * numbers // len(some)
+        return SUBJECT_BYTES + length + kept
+
+    # -- inside
+
+    def _find(self, subject: str) -> int:
+        found = self._packed.get(subject)
+        if found is None:
+            found = 0 if self._total is None else self._older.get(subject) or self._read(subject)[0]
+        return found
+
+    def _held(self, subject: str) -> int:
+        return self._packed.get(subject) or self._older.get(subject, 0)
+
+    def _seek_beyond(self, begin: str) -> Iterator[str]:
+        """Subjects that the scratch space knows, from the text on, ascending."""
+        assert self._scratch is not None
+        for key, _ in self._scratch.scan(self._prefix, self._key(begin)):
+            yield key[len(self._prefix) :].decode("utf-8")
+
+    def _read(self, subject: str) -> tuple[int, deque[int]]:
+        """What the scratch space has on the subject: the packed number, 0 if nothing, and its sequences."""
+        value = None if self._scratch is None else self._scratch.get(self._key(subject))
+        if value is None:
+            return 0, deque()
+        last, count = _PACKED.unpack_from(value)
+        return last << _COUNT_BITS | count, deque(memoryview(value)[_PACKED.size :].cast("q"))
+
+    def _recall(self, subject: str) -> None:
+        """The subject is about to change: into memory with it. One that is nowhere is new."""
+        packed = self._older.pop(subject, 0)
+        if not packed:
+            if self._view.kept:
+                self._view.add(subject)
+            if self._total is None:
+                return
+            packed, sequences = self._read(subject)
+            if not packed:
+                self._total += 1
+                return
+            if self._sequences is not None:
+                self._sequences[subject] = sequences
+        self._packed[subject] = packed
+
+    def _drop(self, subject: str) -> None:
+        """The last message on the subject is gone."""
+        del self._packed[subject]
+        if self._sequences is not None:
+            del self._sequences[subject]
+        if self._total is not None and self._scratch is not None:
+            self._total -= 1
+            self._scratch.apply({self._key(subject): None})
+
+    def _key(self, subject: str) -> bytes:
+        return self._prefix + subject.encode("utf-8", "surrogatepass")  # a pattern may be any text

@@ -1,0 +1,1 @@
+"""The rules of streams: configuration, publishing, limits, reading, removal, expiry."""

@@ -1,0 +1,365 @@
+"""The state of one stream, as its owner holds it: its messages, and what is decided about them.
+
+Which messages exist is kept one layer below (:class:`StoredMessages`). Configuration, ids, timers, bodies, consumers and the
+keys of the log join them here, so that a message that comes or goes does so everywhere at once.
+
+Everything durable goes through the overlay of the drain; everything else here is derived from it on load. A drain that is
+aborted drops the whole object: the next use loads it again from the table.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Any
+
+from railgun.model.durations import to_nanos
+from railgun.model.headers import Headers
+from railgun.model.stream_config import StreamConfig
+from railgun.model.subjects import Filter, is_literal
+from railgun.model.transforms import Transform
+from railgun.protocol import avro as wire
+from railgun.protocol.topics import Names
+from railgun.semantics.consumers.collection import Consumers
+from railgun.semantics.consumers.retention import Unneeded
+from railgun.semantics.messages.blocks import NEVER, Entry
+from railgun.semantics.messages.body_lookup import BodiesAtHand
+from railgun.semantics.messages.budget import ShardMemory
+from railgun.semantics.messages.stored import StoredMessages
+from railgun.semantics.streams.deduplication import DedupWindow
+from railgun.semantics.streams.expiry import Expiry
+from railgun.state import keys
+from railgun.state.table import Overlay
+from railgun.state.unreadable_entries import decoded
+
+__all__ = ["ONE_BY_ONE", "Entry", "StreamState"]
+
+ONE_BY_ONE = 5  # what removing a message by itself costs, in messages looked at
+
+_RECORDED = (
+    "deleting",
+    "first_seq",
+    "last_seq",
+    "messages",
+    "bytes",
+    "last_time",
+    "last_msg_id",
+    "log_end",
+    "compacted",
+    "crowded",
+    "copied_below",
+)
+# Subjects remembered as captured: a stream of ever new ones must not grow without bound.
+ACCEPTED_SUBJECTS = 100_000
+
+
+def read_record(overlay: Overlay, incarnation: int) -> dict[str, Any]:
+    """What the table says of the stream itself. Raises Unreadable."""
+    key = keys.stream(incarnation)
+    data = overlay.get(key)
+    assert data is not None, f"no stream {incarnation} in the table"
+    return decoded(key, _checked, incarnation, data)
+
+
+def _checked(incarnation: int, data: bytes) -> dict[str, Any]:
+    record = wire.decode("stream_record", data)
+    if record["incarnation"] != incarnation:
+        raise ValueError(f"the record of incarnation {record['incarnation']}")
+    if record["messages"] and not 0 < record["messages"] <= record["last_seq"] - record["first_seq"] + 1:
+        raise ValueError(f"{record['messages']} messages from {record['first_seq']} to {record['last_seq']}")
+    return record
+
+
+class StreamState(StoredMessages):
+    """A stream and what it holds. Changes are durable once :meth:`seal` ran and its drain is committed."""
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        name: str,
+        incarnation: int,
+        config: StreamConfig,
+        created: int,
+        topic: str,
+        memory: ShardMemory | None = None,
+    ) -> None:
+        """``memory``: what the streams of the shard share; alone, a stream has it all."""
+        super().__init__(overlay, incarnation, config.first_seq or 0, memory or ShardMemory())
+        self.name = name
+        self.created = created
+        self.topic = topic
+        self.deleting = False
+        self.last_msg_id = ""
+        self.crowded = 0  # from here on, subjects may have more messages than their limit, which sank
+        self.unneeded: list[Unneeded] = []
+        self.tombstones: list[tuple[int, bytes]] = []  # of the drain that runs: (before which message, key)
+        self._stored = 0  # messages of the drain that runs
+        self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
+        self.expiry = Expiry(self)
+        self.bodies = BodiesAtHand(overlay, incarnation, self._memory)
+        self.consumers = Consumers(self)
+        self._configure(config)
+        self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
+        self.compacted = config.max_msgs_per_subject > 0
+
+    # -- life
+
+    @classmethod
+    def load(
+        cls, overlay: Overlay, incarnation: int, names: Names, memory: ShardMemory | None = None
+    ) -> StreamState:
+        """The stream as the table holds it."""
+        record = read_record(overlay, incarnation)
+        name, config = (
+            record["name"],
+            decoded(keys.stream(incarnation), StreamConfig.from_json, record["config"]),
+        )
+        state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
+        for field in _RECORDED:
+            setattr(state, field, record[field])
+        state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
+        if not state.deleting:
+            state._set_bytes(state.bytes)
+        state.open_index()
+        state.window.load()
+        state._derive()
+        state._find_stray_bodies()
+        state.consumers.load()
+        return state
+
+    def reconfigure(self, config: StreamConfig, now: int) -> None:
+        """Take over a checked configuration; ids outside a shorter window are forgotten at once (DUP-11)."""
+        self._flush()
+        self.window.expire(now)
+        self.window.drop_expired()  # what has left the old window does not come back with a longer one
+        comes_to_interest = config.retention == "interest" != self.config.retention
+        self._configure(config)
+        # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
+        self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
+        if self._by_subject.ordered != (config.max_msgs_per_subject > 1):
+            self._derive()
+        if not self.bodies.keeps:
+            self._find_stray_bodies()
+        self.window.expire(now)
+        if comes_to_interest and not config.sealed:  # UPD-08
+            self.consumers.enforce_interest()  # UPD-05
+
+    def _configure(self, config: StreamConfig) -> None:
+        self.config = config
+        self._config_json = config.to_json()
+        self.captures = Filter(config.subjects)
+        self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
+        self.max_age = to_nanos(config.max_age)
+        self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
+        self.bodies.keeps = config.allow_direct
+        self.record_overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
+        self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
+        self._accepted: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """The stream is deleted: nobody asks it any more, so it need not hold memory."""
+        self._by_subject.clear()
+        self.window = DedupWindow(self.overlay, self.incarnation, 0, self._memory.ids)
+        self._memory.forget(self.incarnation)
+
+    def _derive(self) -> None:
+        """Build what is not stored (subjects, timers) from the index."""
+        self._begin_subjects(ordered=self.config.max_msgs_per_subject > 1)
+        self.expiry.clear()
+        for block in self.index.blocks(self.first_seq) if self.messages else ():
+            if block.removed is None and block.expiries is None and block.base >= self.first_seq:
+                self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
+                self._by_subject.settle()
+                continue
+            runs = block.existing(max(0, self.first_seq - block.base))
+            if not runs:
+                self.index.give_up(block)
+            for start, count in runs:
+                for index in range(start, start + count):
+                    entry = block.entry(index)
+                    self._by_subject.add(entry.subject, entry.sequence)
+                    if entry.ends:
+                        self.expiry.add(entry.ends, entry.sequence)
+            self._by_subject.settle()
+
+    # -- bodies, sizes, storing
+
+    def body(self, sequence: int) -> tuple[Headers, bytes] | None:
+        """Headers and payload of a message that exists, if the owner has them at hand."""
+        return self.bodies.find(sequence, self.index)
+
+    def overhead(self, subject: str) -> int | None:
+        """What a message on the subject counts beside its payload; None if the stream does not capture it."""
+        known = self._accepted.get(subject)
+        if known is None and is_literal(subject) and self.captures.matches(subject):
+            known = self.record_overhead + len(subject.encode("utf-8"))
+            if len(self._accepted) >= ACCEPTED_SUBJECTS:
+                self._accepted.clear()
+            self._accepted[subject] = known
+        return known
+
+    def size_of(self, subject: str, header_bytes: int, payload: bytes) -> int:
+        """What the message counts towards ``bytes`` and ``max_bytes`` (STO)."""
+        base = self.record_overhead + len(subject.encode("utf-8")) + len(payload)
+        return base + self._header_overhead + header_bytes if header_bytes else base
+
+    @property
+    def header_overhead(self) -> int:
+        return self._header_overhead
+
+    def store(
+        self,
+        subject: str,
+        size: int,
+        time: int,
+        *,
+        expiry: int = 0,
+        headers: Headers = (),
+        payload: bytes = b"",
+    ) -> int:
+        """One more message; its sequence. The limits are the caller's business."""
+        sequence = self._add(subject, size, time, expiry)
+        self._stored += 1
+        if expiry not in (0, NEVER):
+            self.expiry.add(abs(expiry), sequence)
+        if self.bodies.keeps:
+            self.bodies.keep(sequence, headers, payload)
+        return sequence
+
+    def is_wanted(self, subject: str) -> bool:
+        """Whether a message on the subject is to be stored: under interest, only if a consumer wants it (RET-12)."""
+        return self.config.retention != "interest" or self.consumers.interested(subject)
+
+    def store_run(self, subjects: list[str], sizes: list[int], time: int) -> int:
+        """Many messages without expiry or kept bodies; the sequence of the first."""
+        self._stored += len(sizes)
+        return self._add_run(subjects, sizes, time)
+
+    def log_key(self, subject: str, sequence: int) -> bytes:
+        """The key of the message's log record: what compaction keeps the newest of."""
+        key = subject.encode("utf-8")
+        return key + b"\0" + str(sequence).encode("ascii") if self.config.max_msgs_per_subject > 1 else key
+
+    # -- stragglers
+
+    @property
+    def copied_below(self) -> int:
+        """The bodies of all messages below this sequence are in the table (:mod:`railgun.semantics.messages.stragglers`); 0: of none."""
+        return self.bodies.copied_below
+
+    @copied_below.setter
+    def copied_below(self, sequence: int) -> None:
+        self.bodies.copied_below = sequence
+
+    def copy(self, sequence: int, headers: Headers, payload: bytes) -> None:
+        """The table has the message from now on; it is the first that was not copied before."""
+        self.bodies.keep(sequence, headers, payload)
+        self.copied_below = sequence + 1
+
+    # -- removing
+
+    def remove(self, sequence: int, *, why: str = "limit") -> bool:
+        """One message is gone from state, index, bytes and whatever waits for it; False if there was none."""
+        entry = self._take(sequence)
+        if entry is None:
+            return False
+        self.bodies.drop(sequence)
+        if self.compacted:
+            self._bury(entry.subject, sequence)
+        if self.consumers:
+            if why == "evicted":
+                self.consumers.evicted(sequence, entry.subject)
+            else:
+                self.consumers.removed(sequence, entry.subject, why=why)
+        return True
+
+    def fall_behind(self, behind: bool = True) -> None:
+        """Whether there are messages left to remove, which the next drains do (:mod:`railgun.semantics.streams.backlog`)."""
+        (self._memory.behind.add if behind else self._memory.behind.discard)(self.incarnation)
+
+    @property
+    def is_behind(self) -> bool:
+        return self.incarnation in self._memory.behind
+
+    @property
+    def removal_cost(self) -> int:
+        """What removing a message of a run costs, in messages looked at."""
+        alone = self.bodies.may_have_some or self.compacted or self._by_subject.ordered
+        return ONE_BY_ONE if alone else 1
+
+    def remove_run(self, start: int, end: int) -> None:
+        """Every message of [start, end) is gone."""
+        if self.removal_cost > 1:
+            for entry in list(takewhile(lambda entry: entry.sequence < end, self.iterate(start))):
+                self.remove(entry.sequence)
+            return
+        if start < self.copied_below:
+            for entry in list(
+                takewhile(lambda entry: entry.sequence < min(end, self.copied_below), self.iterate(start))
+            ):
+                self.remove(entry.sequence)
+            start = self.copied_below
+        if start >= end:
+            return
+        counts = self._take_run(start, end)
+        if self.consumers:
+            self.consumers.removed_run(start, end, counts)
+
+    def _bury(self, subject: str, sequence: int) -> None:
+        """Let compaction drop the removed message; one that a newer record of the same key replaced goes by itself."""
+        if self.config.max_msgs_per_subject > 1 or not self._by_subject.count(subject):
+            self.tombstones.append((self._stored, self.log_key(subject, sequence)))
+
+    def purge_below(self, sequence: int) -> int:
+        """Everything below is gone; how many messages that were. Beyond the last: empty, next is that sequence."""
+        if sequence > self.last_seq:
+            return self._purge_all(max(sequence, self.last_seq + 1))
+        before = self.messages
+        self.remove_run(self.first_seq, sequence)
+        if self.messages < before:
+            self.consumers.purged(self.first_seq)
+        return before - self.messages
+
+    def _purge_all(self, next_sequence: int) -> int:
+        gone = self.messages
+        if self.compacted:
+            self.tombstones.extend(
+                (self._stored, self.log_key(e.subject, e.sequence)) for e in self.iterate()
+            )
+        self._take_all(next_sequence)
+        self.expiry.clear()
+        self._find_stray_bodies()
+        self.consumers.purged(next_sequence)
+        return gone
+
+    def _find_stray_bodies(self) -> None:
+        self.bodies.find_strays(self.first_seq)
+
+    def drop_stray_bodies(self, most: int) -> int:
+        """Remove some of the bodies that nobody needs from the table; how many it were."""
+        return self.bodies.drop_strays(self.first_seq, most)
+
+    # -- the end of a drain
+
+    def seal(self) -> list[int]:
+        """Write what changed into the overlay. The bases of the blocks that the drain added."""
+        self._flush()
+        self.consumers.seal()
+        self.index.seal(self.first_seq)
+        self.tombstones, self._stored = [], 0
+        if self.copied_below:
+            following = self._first_from(max(self.copied_below, self.first_seq))
+            self.copied_below = following if following > self.first_seq and self.messages else 0
+        record = {
+            "name": self.name,
+            "incarnation": self.incarnation,
+            "config": self._config_json,
+            "created": self.created,
+            "unneeded": [one._asdict() for one in self.unneeded],
+        } | {field: getattr(self, field) for field in _RECORDED}
+        self.overlay.put(keys.stream(self.incarnation), wire.encode("stream_record", record))
+        return self._take_bases()
+
+    def _flush(self) -> None:
+        self._flush_index()
+        self.window.seal()
+        self._by_subject.settle()

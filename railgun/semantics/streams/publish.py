@@ -1,0 +1,314 @@
+"""Publishing (PUB): each message of a pack is stored, found to be a duplicate, or refused.
+
+The checks run in the order of PUB-16. A pack that needs none of the slow ones is stored as columns; both ways give the same
+outcome, which a property test holds them to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+from typing import NamedTuple
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import LARGEST_MESSAGE, TRANSPORT_LIMIT, ClusterLimits
+from railgun.model.headers import Headers
+from railgun.model.refusals import Refusal
+from railgun.model.stream_config import StreamConfig
+from railgun.model.subjects import Filter
+from railgun.semantics.streams import limits, ttl
+from railgun.semantics.streams.owned_stream import StreamState
+
+_ID_HEADER_BYTES = h.block_size([(h.MSG_ID, b"")])
+_NO_HEADERS: Headers = ()
+_LONGEST_NUMBER = 20  # digits of 64 bits
+_EMPTY_IS_ABSENT = frozenset(  # PUB-07
+    {
+        h.EXPECTED_STREAM,
+        h.EXPECTED_LAST_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+        h.EXPECTED_LAST_MSG_ID,
+        h.ROLLUP,
+        h.TTL,
+        h.STREAM_SOURCE,
+        h.INCREMENT,
+    }
+)
+
+
+class Message(NamedTuple):
+    """One message that a publisher sent, after the subject transform."""
+
+    subject: str
+    headers: Headers
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Stored:
+    """Messages that were stored, as columns for the log; sequences are ascending."""
+
+    sequences: list[int] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+
+    def add(self, sequence: int, subject: str, headers: Headers, payload: bytes, time: int) -> None:
+        self.sequences.append(sequence)
+        self.subjects.append(subject)
+        self.headers.append(headers)
+        self.payloads.append(payload)
+        self.times.append(time)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of each message of a pack, by its index."""
+
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[tuple[int, Refusal]] = field(default_factory=list)
+
+    def stored(self, index: int, sequence: int) -> None:
+        if self.runs:
+            start, length, first = self.runs[-1]
+            if start + length == index and first + length == sequence:
+                self.runs[-1] = (start, length + 1, first)
+                return
+        self.runs.append((index, 1, sequence))
+
+
+def publish_pack(
+    state: StreamState,
+    subjects: list[str],
+    ids: list[str],
+    headers: list[list[tuple[str, bytes]]],
+    payloads: list[bytes],
+    time: int,
+    platform: ClusterLimits,
+    room: int,
+    log: Stored,
+) -> Outcome:
+    """Decide a pack received at ``time``; what is stored is appended to ``log``. ``room``: bytes the platform has left."""
+    state.window.expire(time)
+    if not payloads:
+        return Outcome()
+    if not headers:
+        unlimited = not platform.max_stream_bytes or state.config.max_bytes > 0
+        space = room if unlimited else min(room, platform.max_stream_bytes - state.bytes)
+        outcome = _publish_columns(state, subjects, ids, payloads, time, space, log)
+        if outcome is not None:
+            return outcome
+    outcome = Outcome()
+    before = state.bytes
+    for index, subject in enumerate(subjects):
+        given: Headers = headers[index] if headers else _NO_HEADERS
+        if ids and ids[index]:
+            given = [*given, (h.MSG_ID, ids[index].encode("utf-8"))]
+        transformed = state.transform.apply(subject) if state.transform is not None else None
+        message = Message(transformed or subject, given, payloads[index])
+        if state.overhead(subject) is None:
+            outcome.refused.append((index, refusals.NO_STREAM))
+            continue
+        decided = _publish_one(state, message, time, platform, room - (state.bytes - before), log)
+        if isinstance(decided, Refusal):
+            outcome.refused.append((index, decided))
+        elif decided < 0:
+            outcome.duplicates.append((index, -decided))
+        else:
+            outcome.stored(index, decided)
+    return outcome
+
+
+def _publish_columns(
+    state: StreamState,
+    subjects: list[str],
+    ids: list[str],
+    payloads: list[bytes],
+    time: int,
+    room: int,
+    log: Stored,
+) -> Outcome | None:
+    """Store the whole pack at once, or None if any of its messages needs a closer look."""
+    config = state.config
+    per_subject = config.max_msgs_per_subject > 0
+    if (
+        config.sealed
+        or state.transform is not None
+        or per_subject
+        or state.bodies.keeps
+        or config.discard == "new"
+    ):
+        return None
+    if ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids)):
+        return None  # an id may begin with a space, which is not part of it (PUB-16)
+    overheads: dict[str, int] = {}
+    for subject in set(subjects):
+        overhead = state.overhead(subject)
+        if overhead is None or not state.is_wanted(subject):
+            return None
+        overheads[subject] = overhead
+    sizes = [overheads[subject] + len(payload) for subject, payload in zip(subjects, payloads, strict=True)]
+    if ids:
+        extra = state.header_overhead + _ID_HEADER_BYTES
+        encoded = [message_id.encode("utf-8") for message_id in ids]
+        if max(map(len, encoded)) + _ID_HEADER_BYTES > h.MAX_HEADER_BYTES:
+            return None
+        sizes = [size + extra + len(one) for size, one in zip(sizes, encoded, strict=True)]
+        log.headers += [((h.MSG_ID, one),) for one in encoded]
+    largest = largest_message(config)
+    total = sum(sizes)
+    if max(sizes, default=0) > largest or total > room or limits.needs_trim(state, len(sizes), total):
+        if ids:
+            del log.headers[len(log.headers) - len(ids) :]
+        return None
+    first = state.store_run(subjects, sizes, time)
+    if ids:
+        state.window.accept_run(ids, first, time)
+    else:
+        log.headers += repeat(_NO_HEADERS, len(sizes))
+    state.last_msg_id = ids[-1] if ids else ""
+    log.sequences += range(first, first + len(sizes))
+    log.subjects += subjects
+    log.payloads += payloads
+    log.times += repeat(time, len(sizes))
+    return Outcome(runs=[(0, len(sizes), first)])
+
+
+def largest_message(config: StreamConfig) -> int:
+    """Bytes of headers and payload that a message of the stream may have, at most (LIM-12, LIM-13)."""
+    return min(config.max_msg_size, LARGEST_MESSAGE) if config.max_msg_size > 0 else TRANSPORT_LIMIT
+
+
+def _publish_one(
+    state: StreamState, message: Message, time: int, platform: ClusterLimits, room: int, log: Stored
+) -> Refusal | int:
+    """The sequence; minus the original's sequence for a duplicate; or why not."""
+    config = state.config
+    if config.sealed:
+        return refusals.SEALED  # PUB-17
+    given = _instructions(message.headers) if message.headers else {}
+    refused = _check_headers(state, given)
+    if refused is not None:
+        return refused
+    lifetime = ttl.lifetime(config, given.get(h.TTL))  # TTL-01 to TTL-03
+    if lifetime == refusals.TTL_DISABLED:
+        return refusals.TTL_DISABLED
+    message_id = given.get(h.MSG_ID, b"").decode("utf-8", "backslashreplace")  # never two ids as one
+    if message_id and state.window.window:
+        original = state.window.original(message_id)
+        if original is not None:
+            return -original  # DUP-01, C-26: before the expectations, so that a retry stays idempotent
+    refused = _check_expectations(state, message.subject, given)
+    if refused is not None:
+        return refused
+    rollup = _rollup(state, given.get(h.ROLLUP))
+    if isinstance(rollup, Refusal):
+        return rollup
+    wanted = state.is_wanted(message.subject)
+    if isinstance(lifetime, Refusal):
+        if wanted:
+            return lifetime
+        lifetime = ttl.UNLIMITED  # of a message that is not stored, it says nothing
+    headers = message.headers
+    if lifetime.rewritten is not None:
+        headers = [(n, lifetime.rewritten if n == h.TTL else v) for n, v in headers]  # TTL-09
+    header_bytes = h.block_size(headers)
+    if header_bytes > h.MAX_HEADER_BYTES:
+        return refusals.HEADER_TOO_LARGE  # LIM-14
+    size = state.size_of(message.subject, header_bytes, message.payload)
+    largest = largest_message(config)
+    if header_bytes + len(message.payload) > largest:
+        return refusals.MESSAGE_TOO_LARGE  # LIM-12, LIM-13
+    if wanted:
+        refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "")
+        if refused is not None:
+            return refused
+    previous = state.last_of(message.subject)
+    if wanted:
+        sequence = state.store(
+            message.subject, size, time, expiry=lifetime.ends(time), headers=headers, payload=message.payload
+        )
+    else:
+        sequence = state.skip(time)
+    state.last_msg_id = message_id
+    if message_id and state.window.window:
+        state.window.accept(message_id, sequence, time)  # RET-19: of a message that is not stored, too
+    if not wanted:
+        return sequence
+    log.add(sequence, message.subject, headers, message.payload, time)
+    limits.enforce(state, message.subject, previous, why="evicted")
+    if rollup:  # PUB-21 after LIM-03: the message first counts like any other
+        _roll_up(state, message.subject, sequence, rollup)
+    return sequence
+
+
+def _instructions(headers: Headers) -> dict[str, bytes]:
+    """What the headers say, the first of each name: without leading spaces, and an empty value says nothing (PUB-07, PUB-16)."""
+    said = {name: value.lstrip(b" ") for name, value in reversed(headers)}
+    return {name: value for name, value in said.items() if value or name not in _EMPTY_IS_ABSENT}
+
+
+def _check_headers(state: StreamState, given: dict[str, bytes]) -> Refusal | None:
+    if h.INCREMENT in given:
+        return refusals.COUNTERS_DISABLED  # CTR-10: no stream has the option yet
+    if h.BATCH_ID in given:
+        return refusals.BATCHES_DISABLED
+    expected = given.get(h.EXPECTED_STREAM)
+    if expected is not None and expected.decode("utf-8", "replace") != state.name:
+        return refusals.EXPECTED_STREAM_MISMATCH  # PUB-07
+    return None
+
+
+def _check_expectations(state: StreamState, subject: str, given: dict[str, bytes]) -> Refusal | None:
+    """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one; what is not a number is wrong (PUB-16)."""
+    on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
+    pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
+    if on_subject is not None:
+        if pattern is None:
+            found = state.last_of(subject)
+        else:
+            found = state.last_matching(Filter([pattern.decode("utf-8", "replace")]))
+        if _number(on_subject) != found:
+            return refusals.wrong_last_sequence(found)
+    elif pattern is not None:
+        return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
+    last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
+    if last_sequence is not None and _number(last_sequence) != state.last_seq:
+        return refusals.wrong_last_sequence(state.last_seq)
+    if h.STREAM_SOURCE in given:
+        return refusals.SOURCE_HEADER  # PUB-18
+    last_id = given.get(h.EXPECTED_LAST_MSG_ID)
+    if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
+        return refusals.wrong_last_msg_id(state.last_msg_id)
+    return None
+
+
+def _number(value: bytes) -> int | None:
+    return int(value) if value.isdigit() and len(value) <= _LONGEST_NUMBER else None
+
+
+def _rollup(state: StreamState, value: bytes | None) -> str | Refusal:
+    """``sub``, ``all``, or empty for an ordinary message (PUB-21, PUB-22)."""
+    if value is None:
+        return ""
+    if not state.config.allow_rollup_hdrs or state.config.deny_purge:
+        return refusals.rollup_refused("rollup not permitted")
+    text = value.decode("utf-8", "replace")
+    if text.lower() not in ("sub", "all"):
+        return refusals.rollup_refused(f'rollup value invalid: "{text}"')
+    return text.lower()
+
+
+def _roll_up(state: StreamState, subject: str, sequence: int, rollup: str) -> None:
+    if rollup == "all":
+        state.purge_below(sequence)
+        return
+    earlier = state.count_of(subject) - 1
+    if earlier > 0:
+        doomed = islice(state.iterate(sequence - 1, subjects=Filter([subject]), reverse=True), earlier)
+        for entry in list(doomed):
+            state.remove(entry.sequence)

@@ -1,0 +1,75 @@
+"""Advisories and metrics (ADV): what happened to streams and consumers, as JSON, for whoever wants to hear of it.
+
+They leave after the commit of the drain that caused them, and never hold it up (ADV-13). A stream that captures their
+subjects stores them too (ADV-01): those copies are sent to its owner in the same transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+from railgun.model.durations import rfc3339
+from railgun.semantics.consumers.events import Event
+from railgun.semantics.consumers.undo import Journal
+from railgun.shard.drain import Advisory
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.captures import Captures
+
+_ADVISORY = "io.nats.jetstream.advisory.v1."
+_OF_CONSUMERS = "$JS.EVENT.ADVISORY.CONSUMER."
+_OF_STREAMS = "$JS.EVENT.ADVISORY.STREAM."
+_ACK = "$JS.EVENT.METRIC.CONSUMER.ACK"
+_ACK_TYPE = "io.nats.jetstream.metric.v1.consumer_ack"
+_DELIVERY = ("consumer_seq", "stream_seq", "deliveries")
+# kind of event: subject, type, fields of the event that are told
+_KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "max_deliver": (
+        _OF_CONSUMERS + "MAX_DELIVERIES",
+        _ADVISORY + "max_deliver",
+        ("stream_seq", "deliveries"),
+    ),
+    "terminated": (_OF_CONSUMERS + "MSG_TERMINATED", _ADVISORY + "terminated", (*_DELIVERY, "reason")),
+    "nak": (_OF_CONSUMERS + "MSG_NAKED", _ADVISORY + "nak", _DELIVERY),
+    "ack_sample": (_ACK, _ACK_TYPE, (*_DELIVERY, "ack_time")),
+}
+_CONSUMER_ACTIONS = {"created": "create", "deleted": "delete"}
+_STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"}
+
+
+class Advisories:
+    """Makes the advisories of one shard."""
+
+    def __init__(self, partition: int, captures: Captures, journal: Journal) -> None:
+        self._partition = partition
+        self._captures = captures
+        self._journal = journal
+        self._told = 0  # by this owner
+
+    def of_stream(self, stream: str, action: str, work: Work, time: int) -> None:
+        """A stream was created (``create``), changed (``modify``) or deleted (``delete``) (ADV-12)."""
+        subject = f"{_OF_STREAMS}{_STREAM_ACTIONS[action]}.{stream}"
+        self._tell(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, work, time)
+
+    def of_consumer(self, stream: str, event: Event, work: Work, time: int) -> None:
+        """Something happened at a consumer."""
+        fields: dict[str, Any] = {"stream": stream, "consumer": event.consumer}
+        if event.kind in _CONSUMER_ACTIONS:
+            subject, kind = _OF_CONSUMERS + event.kind.upper(), _ADVISORY + "consumer_action"
+            fields["action"] = _CONSUMER_ACTIONS[event.kind]
+        else:
+            subject, kind, told = _KINDS[event.kind]
+            fields |= {name: getattr(event, name) for name in told}
+        self._tell(f"{subject}.{stream}.{event.consumer}", kind, fields, work, time)
+
+    def _tell(self, subject: str, kind: str, fields: dict[str, Any], work: Work, time: int) -> None:
+        self._journal.on_undo(partial(setattr, self, "_told", self._told))
+        self._told += 1
+        seed = f"{self._partition}/{self._told}/{time}/{subject}"
+        identity = blake2b(seed.encode("utf-8"), digest_size=11).hexdigest()
+        body = {"type": kind, "id": identity, "timestamp": rfc3339(time), **fields}
+        data = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+        work.drain.advisories.append(Advisory(subject, data))
+        self._captures.offer(subject, [], data)

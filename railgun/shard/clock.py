@@ -1,0 +1,115 @@
+"""Time at a worker and at its shards: it always goes on and never goes back, whatever the clocks of the machines do.
+
+Three clocks meet here. The worker's wall clock may be set back; the time of receipt is the broker's (LogAppendTime) and may
+be hours away from the worker's; the cursor holds the time of a former owner. A shard has one time of its own, which starts at
+the latest of what its owners knew and then goes on at the worker's rate. Times of receipt only say when a message was stored.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from railgun.model.durations import NANOS
+from railgun.shard.drain import Input
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+_LONGEST_SHIFT: Final = 100 * 365 * 86_400 * NANOS
+_SLEW: Final = 50  # a time that is ahead of its clock loses one part in so many until the clock has caught up
+
+
+def gone_on(said: int, clock: int, passed: int) -> int:
+    """The time after ``said``, when so much has passed and the clock shows this: never earlier, never at a stop."""
+    return max(clock, said + passed - passed // _SLEW)
+
+
+class SteadyClock:
+    """The wall clock of a worker, ns, as far as it goes forward; where it was set back, time goes on from where it was."""
+
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._lock = threading.Lock()
+        self._said, self._looked = wall(), monotonic()
+
+    def __call__(self) -> int:
+        """The time now; any thread may ask."""
+        with self._lock:
+            before, self._looked = self._looked, self._monotonic()
+            self._said = gone_on(self._said, self._wall(), self._looked - before)
+            return self._said
+
+
+class ShardClock:
+    """The time of one shard (:attr:`time`), the newest time of what it stored, and the shift of the test clock."""
+
+    def __init__(self, *, adjustable: bool) -> None:
+        self._adjustable = adjustable  # node.test_clock
+        self.newest = 0  # at which something was stored; never above the shard's time
+        self.time = 0
+        self._looked = 0  # the driver's clock when the time was told last; 0: not yet
+        self._shift = 0
+        self._before = (0, 0, 0)  # the drain that is being decided
+
+    def load(self, overlay: Overlay, newest: int, said: int) -> None:
+        """Go on from what the table holds: the newest time of receipt, and the shard's time of then."""
+        self.newest = newest
+        self.time = max(said, newest)
+        self._load_shift(overlay)
+
+    def _load_shift(self, overlay: Overlay) -> None:
+        stored = overlay.get(keys.CLOCK_SHIFT)
+        self._shift = 0 if stored is None else int.from_bytes(stored, "big")
+
+    def receive(self, given: Input) -> None:
+        """A record was received: what it stores is stored at the broker's time, if that is not ahead of the shard's."""
+        if not given.early:  # what came before it is stored later
+            self.newest = max(self.newest, min(given.time + self._shift, self.time))
+
+    def stored(self, moment: int) -> None:
+        """Something was stored at this moment of the shard's time: nothing is stored at an earlier one."""
+        self.newest = max(self.newest, moment)
+
+    def begin(self) -> None:
+        """A drain begins, which may be aborted."""
+        self._before = self.newest, self.time, self._looked
+
+    def aborted(self, overlay: Overlay) -> None:
+        """It never happened: nobody has heard its times."""
+        self.newest, self.time, self._looked = self._before
+        self._load_shift(overlay)
+
+    def moment(self, now: int) -> int:
+        """The shard's time when the driver's clock, which never goes back, shows ``now``."""
+        passed = max(0, now - self._looked) if self._looked else 0
+        self.time = gone_on(self.time, now + self._shift, passed)
+        self._looked = max(self._looked, now)
+        return self.time
+
+    def driver(self, moment: int) -> int:
+        """What the driver's clock shows at this moment of the shard's time; 0 while nobody has asked for the time."""
+        if not self._looked:
+            return 0
+        missing = max(0, moment - self.time)
+        return min(moment - self._shift, self._looked + missing + missing // (_SLEW - 1) + 1)
+
+    def advance(self, nanos: int, overlay: Overlay) -> bool:
+        """For tests: time jumps. False where the node does not allow it."""
+        if not self._adjustable or self._shift + nanos > _LONGEST_SHIFT:
+            return False
+        self._shift += nanos
+        overlay.put(keys.CLOCK_SHIFT, keys.number(self._shift))
+        return True
+
+
+def lateness(given: Input, now: int) -> int:
+    """How long ago, at least, a record was received, in ns: each part of it is measured by one clock.
+
+    By the broker's, how much newer the last record is that came with it; by the worker's, how long it has waited here.
+    """
+    waited = max(0, now - given.arrived) if given.arrived else 0
+    return waited + max(0, given.newest - given.time)

@@ -1,0 +1,1 @@
+"""The consumers of a shard: their commands, calls, deliveries and timers."""

@@ -1,0 +1,65 @@
+"""When to look at something again: a heap of deadlines, one that counts for each key."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable
+from itertools import count
+from typing import Generic, TypeVar
+
+from railgun.semantics.consumers.undo import Journal
+
+K = TypeVar("K", bound=Hashable)
+_SLACK = 256  # entries that no longer count, before the heap is built anew
+
+
+class Deadlines(Generic[K]):
+    """Times by key. Setting, changing and dropping cost the logarithm of how many there are; changes can be undone."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._heap: list[
+            tuple[int, int, K]
+        ] = []  # entries that no longer count are dropped when they come up
+        self._due: dict[K, int] = {}
+        self._number = count()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def set(self, key: K, due: int) -> None:
+        """Look at the key then, and at no other time; 0: never."""
+        before = self._due.get(key, 0)
+        if before != due:
+            self._apply(key, due)
+            self._journal.on_undo(lambda: self._apply(key, before))
+
+    def get(self, key: K) -> int:
+        """When the key is due; 0: never."""
+        return self._due.get(key, 0)
+
+    def _apply(self, key: K, due: int) -> None:
+        if due:
+            self._due[key] = due
+            heapq.heappush(self._heap, (due, next(self._number), key))
+            if len(self._heap) > 2 * len(self._due) + _SLACK:
+                self._heap = [(when, next(self._number), one) for one, when in self._due.items()]
+                heapq.heapify(self._heap)
+        else:
+            self._due.pop(key, None)
+
+    @property
+    def next(self) -> int | None:
+        """The earliest of all."""
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def take(self, moment: int) -> list[tuple[K, int]]:
+        """Every key that is due by the moment, with its time, earliest first; they are no longer set."""
+        found = []
+        while (due := self.next) is not None and due <= moment:
+            key = self._heap[0][2]
+            self.set(key, 0)
+            found.append((key, due))
+        return found

@@ -1,0 +1,246 @@
+"""Calls of the API about consumers, at the owner of their stream: create, info, delete and lists.
+
+Pulls, acknowledgements and flow control are passed on to :mod:`railgun.shard.consumers.raw_deliveries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from railgun.api import consumers as api
+from railgun.api.names import ApiName, Operation
+from railgun.api.responses import error_response, success_response
+from railgun.model import refusals
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.refusals import Refusal
+from railgun.protocol.avro import ApiRequest, Frame
+from railgun.semantics.consumers.configuration.consumer_configuration import (
+    check_consumer_update,
+    completed,
+    kept_by_update,
+    normalise_consumer,
+)
+from railgun.semantics.consumers.configuration.start import SEARCHED, Start, find
+from railgun.semantics.consumers.consumer_state import ConsumerState
+from railgun.semantics.consumers.delivery import waiting_pulls as pulls
+from railgun.semantics.steps import Steps
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.shard.consumers.commands import Consuming
+from railgun.shard.consumers.demand import Attendance, key_of
+from railgun.shard.consumers.push_targets import Listening
+from railgun.shard.consumers.pushing import Pushing
+from railgun.shard.consumers.raw_deliveries import DELIVERIES, RawDeliveries
+from railgun.shard.long_calls import Turn
+from railgun.shard.open_drain import Work
+
+CREATES = frozenset({Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE})
+OPERATIONS = frozenset(
+    {
+        *CREATES,
+        Operation.CONSUMER_INFO,
+        Operation.CONSUMER_DELETE,
+        Operation.CONSUMER_NAMES,
+        Operation.CONSUMER_LIST,
+        *DELIVERIES,
+    }
+)
+
+TellEvents = Callable[[StreamState, Work, int], None]
+
+
+class ConsumerCalls:
+    """Answers calls about the consumers of one shard."""
+
+    def __init__(
+        self,
+        attendance: Attendance,
+        listening: Listening,
+        consuming: Consuming,
+        pushing: Pushing,
+        tell_events: TellEvents,
+    ) -> None:
+        self._attendance = attendance
+        self._listening = listening
+        self._consuming = consuming
+        self._deliveries = RawDeliveries(consuming, pushing)
+        self._tell_events = tell_events
+
+    def answer(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, time: int, now: int, work: Work
+    ) -> list[Frame] | None:
+        """The frames that answer the call; ``now`` is the wall clock."""
+        operation = name.operation
+        if operation in DELIVERIES:
+            return self._deliveries.answer(request, name, time, now, work)
+        if stream is None:
+            return [error_response(operation, _unknown_stream(request, name))]
+        if operation is Operation.CONSUMER_NAMES:
+            return [api.names_response(request.body, stream.consumers)]
+        if operation is Operation.CONSUMER_LIST:
+            return [
+                api.list_response(
+                    request.body,
+                    stream.consumers,
+                    lambda one: api.info_object(stream.name, one, self._seen(stream, one)),
+                )
+            ]
+        made = self._existing(name, stream, time, work)
+        return [error_response(operation, made) if isinstance(made, Refusal) else made]
+
+    # -- life
+
+    def create(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, turn: Turn
+    ) -> Steps[list[Frame]]:
+        """Make or change a consumer; to find where it starts may take longer than a drain."""
+        if stream is None:
+            return [error_response(name.operation, _unknown_stream(request, name))]
+        asked, begins, found = api.parse_consumer(request.body, name), None, None
+        if not isinstance(asked, Refusal):
+            # While it is looked for, the consumer may be made, deleted or changed: then it is looked for again.
+            while (search := _search(stream, asked[0])) is not None and search != found:
+                begins, found = (yield from find(stream, asked[0], search.began)), search
+        made = self._create(request, name, stream, turn.time, turn.work, begins)
+        return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
+
+    def _create(
+        self,
+        request: ApiRequest,
+        name: ApiName,
+        stream: StreamState,
+        time: int,
+        work: Work,
+        begins: Start | None,
+    ) -> Frame | Refusal:
+        asked = api.parse_consumer(request.body, name)
+        if isinstance(asked, Refusal):
+            return asked
+        config, action = asked
+        given = bool(config.name)
+        if not given:
+            config = config.model_copy(update={"name": _generated(stream, request, time)})  # CON-08
+        assert config.name is not None
+        refused = stream.consumers.refusal(config.name) if given else None
+        if refused is not None:
+            return refused
+        existing = stream.consumers.get(config.name)
+        if existing is not None and action != "create":
+            config = kept_by_update(existing.config, config)
+        others = [one.config for one in stream.consumers if one is not existing]
+        decided = completed(config, stream.config)
+        if isinstance(decided, Refusal):
+            return decided
+        if existing is None:
+            if action == "update":
+                return refusals.CONSUMER_DOES_NOT_EXIST  # CON-10
+            decided = normalise_consumer(decided, stream.config, others, consumers=len(others))
+            if isinstance(decided, Refusal):
+                return decided
+            existing = stream.consumers.create(decided, time, begins)
+            work.touch(stream)
+            key = key_of(stream, existing)
+            self._listening.added(key, decided, work, time)
+            self._attendance.used(key, decided, time)
+        elif decided != existing.config:
+            if action == "create":
+                return refusals.CONSUMER_EXISTS  # CON-10
+            refused = self._update(stream, existing, decided, others, time, work, begins)
+            if refused is not None:
+                return refused
+        return self._described(name.operation, stream, existing)
+
+    def _update(
+        self,
+        stream: StreamState,
+        consumer: ConsumerState,
+        config: ConsumerConfig,
+        others: list[ConsumerConfig],
+        time: int,
+        work: Work,
+        begins: Start | None,
+    ) -> Refusal | None:
+        listened = bool(self._listening.listeners(consumer.config)) if consumer.config.is_push else False
+        decided = check_consumer_update(consumer.config, config, stream.config, others, listened=listened)
+        if isinstance(decided, Refusal):
+            return decided
+        key, before = key_of(stream, consumer), consumer.config
+        stream.consumers.update(consumer, decided, time, begins)
+        work.touch(stream)
+        work.ready[key] = None
+        if self._attendance.is_hungry(key):
+            self._attendance.feed(key, consumer.terms.filter)
+        if (before.deliver_subject, before.deliver_group) != (decided.deliver_subject, decided.deliver_group):
+            self._listening.removed(key, before.deliver_subject)
+            self._listening.added(key, decided, work, time)
+        self._attendance.unused(key)
+        self._attendance.used(key, decided, time)
+        return None
+
+    def _existing(self, name: ApiName, stream: StreamState, time: int, work: Work) -> Frame | Refusal:
+        consumer = stream.consumers.get(name.consumer)
+        if consumer is None:
+            return stream.consumers.refusal(name.consumer) or refusals.CONSUMER_NOT_FOUND  # CON-25
+        if name.operation is Operation.CONSUMER_INFO:
+            return self._described(name.operation, stream, consumer)
+        self.delete(stream, consumer, time, work)
+        return success_response(name.operation)
+
+    def delete(self, stream: StreamState, consumer: ConsumerState, time: int, work: Work) -> None:
+        """The consumer is gone, and whoever waits for it is told (CON-31)."""
+        self._tell_events(stream, work, time)  # while it is known what it wants to be done with dead letters
+        self.dismiss(stream, consumer, work)
+        stream.consumers.delete(consumer)
+        work.touch(stream)
+
+    def dismiss(self, stream: StreamState, consumer: ConsumerState, work: Work) -> None:
+        """Forget what is in memory of a consumer that goes; its waiting pulls are told."""
+        key = key_of(stream, consumer)
+        self._listening.removed(key, consumer.config.deliver_subject)
+        for pull in self._attendance.forget(key):
+            self._consuming.tell(stream, consumer, pull, pulls.CONSUMER_DELETED, work)
+
+    def _described(self, operation: Operation, stream: StreamState, consumer: ConsumerState) -> Frame:
+        seen = self._seen(stream, consumer)
+        return success_response(operation, api.info_object(stream.name, consumer, seen))
+
+    def _seen(self, stream: StreamState, consumer: ConsumerState) -> api.Presence:
+        key = key_of(stream, consumer)
+        return api.Presence(self._attendance.waiting(key), self._listening.is_bound(key))
+
+
+class _Search(NamedTuple):
+    """For which consumer a start is looked for."""
+
+    number: int  # 0: one that is to be made
+    began: int  # as for :func:`find`
+
+
+def _search(stream: StreamState, config: ConsumerConfig) -> _Search | None:
+    """What has to be looked for before the consumer is made or changed; None: nothing that takes long."""
+    existing = stream.consumers.get(config.name or "")
+    if existing is None:
+        return _Search(0, 0) if config.deliver_policy in SEARCHED else None
+    return (
+        _Search(existing.number, existing.began) if stream.consumers.searches_anew(existing, config) else None
+    )
+
+
+def _unknown_stream(request: ApiRequest, name: ApiName) -> Refusal:
+    """There is no such stream (CON-25); a creation that cannot be read is told that first, as by the registrar."""
+    if name.operation in (Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE):
+        asked = api.parse_consumer(request.body, name)
+        if isinstance(asked, Refusal):
+            return asked
+    return refusals.STREAM_NOT_FOUND
+
+
+def _generated(stream: StreamState, request: ApiRequest, time: int) -> str:
+    """A name for a consumer without one: no other has it."""
+    seed = f"{stream.incarnation}/{request.client}/{request.request}/{time}"
+    while True:
+        name = blake2b(seed.encode("utf-8"), digest_size=5).hexdigest()
+        if stream.consumers.get(name) is None:
+            return name
+        seed = name

@@ -1,0 +1,177 @@
+"""Dead letters: copies of messages that ran out of deliveries or were terminated, in the stream that their consumer names.
+
+The copy is decided in the same transaction as what made the message dead: stored at once where the stream lives on this
+shard, sent to its owner otherwise. It keeps subject, headers and payload, whether the stream captures the subject or not,
+and says where it is from. What cannot be stored is kept in ``rejected`` with the reason: nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.durations import rfc3339
+from railgun.model.messages import StoredMessage
+from railgun.model.refusals import Refusal
+from railgun.protocol.avro import Forward, HeaderList, Located, PublishPack
+from railgun.protocol.routing import partition_of
+from railgun.semantics.consumers.events import Event
+from railgun.semantics.streams import limits
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.publish import Stored
+from railgun.semantics.streams.reading import place_of
+from railgun.shard.copies import Copies
+from railgun.shard.drain import Input
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.owned import OwnedStreams
+
+STORE = "store"  # command_kind of a forward that stores copies whatever their subjects are
+ORIGIN_STREAM = "Railgun-Origin-Stream"
+ORIGIN_SEQUENCE = "Railgun-Origin-Sequence"
+ORIGIN_CONSUMER = "Railgun-Origin-Consumer"
+ORIGIN_DELIVERIES = "Railgun-Origin-Deliveries"
+ORIGIN_REASON = "Railgun-Origin-Reason"
+ORIGIN_TIME = "Railgun-Origin-Time"
+# Headers that are orders to the stream that takes the message: kept under another name, and not obeyed again.
+ORDERS = {
+    h.MSG_ID: "Railgun-Origin-Msg-Id",
+    h.TTL: "Railgun-Origin-TTL",
+    h.ROLLUP: "Railgun-Origin-Rollup",
+}
+_LONGEST_REASON = 4_096
+_UNLIMITED = 1 << 62
+
+
+class LogUnreadable(Exception):
+    """The log cannot be read just now: the drain must be tried again, or a dead letter would be lost."""
+
+
+ReadLog = Callable[[Sequence[Located]], list[StoredMessage | None]]
+
+
+class DeadLetters:
+    """Finds the messages of a drain's dead letters, and stores or sends their copies."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        streams: OwnedStreams,
+        platform: ClusterLimits,
+        read_log: ReadLog | None,
+    ) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._streams = streams
+        self._platform = platform
+        self._read_log = read_log
+
+    def bury(self, stream: StreamState, events: Sequence[Event], work: Work, time: int) -> None:
+        """Copy the messages of these ``dead`` events of one stream."""
+        found = self._find(stream, [event.stream_seq for event in events], work.logs.get(stream.name))
+        copies = Copies()
+        for event, message in zip(events, found, strict=True):
+            target = self._target(stream, event)
+            if message is None:
+                reason = f"message {event.stream_seq} of {stream.name} could not be read for its dead letter"
+                work.reject(_as_input(stream, event, None, time), reason)
+            elif target:
+                copies.add(target, message.subject, _origin(stream, event, message), message.payload)
+        for pack in copies.take():
+            owner = partition_of(pack.stream, self._partitions)
+            if owner == self._partition:
+                self.store(pack, work, time)
+            else:
+                copy = Forward(
+                    self._partition, "command", pack.stream, command_kind=STORE, command=pack.encode()
+                )
+                work.send(owner, copy)
+
+    def store(self, pack: PublishPack, work: Work, time: int) -> None:
+        """Store copies in a stream of this shard; what it does not take is rejected with the reason."""
+        state = self._streams.get(pack.stream)
+        for number, payload in enumerate(pack.payloads):
+            subject, headers = pack.subjects[number], pack.headers[number] if pack.headers else []
+            refused = (
+                refusals.STREAM_NOT_FOUND if state is None else self._check(state, subject, headers, payload)
+            )
+            if state is None or refused is not None:
+                assert refused is not None
+                reason = f"a dead letter for {pack.stream}: {refused.description}"
+                work.reject(_rejected(pack.stream, subject, headers, payload, time), reason)
+                continue
+            work.touch(state)
+            work.stored_at = max(work.stored_at, time)
+            previous = state.last_of(subject)
+            size = state.size_of(subject, h.block_size(headers), payload)
+            sequence = state.store(subject, size, time, headers=headers, payload=payload)
+            work.log_of(state).add(sequence, subject, headers, payload, time)
+            limits.enforce(state, subject, previous)
+
+    def _check(self, state: StreamState, subject: str, headers: HeaderList, payload: bytes) -> Refusal | None:
+        if state.config.sealed:
+            return refusals.SEALED
+        if h.block_size(headers) > h.MAX_HEADER_BYTES:
+            return refusals.HEADER_TOO_LARGE
+        size = state.size_of(subject, h.block_size(headers), payload)
+        return limits.check(state, subject, size, self._platform, _UNLIMITED, rollup=False)
+
+    @staticmethod
+    def _target(stream: StreamState, event: Event) -> str:
+        consumer = stream.consumers.get(event.consumer)
+        return "" if consumer is None else consumer.config.dead_letter or ""
+
+    # -- finding
+
+    def _find(
+        self, stream: StreamState, sequences: Sequence[int], stored: Stored | None
+    ) -> list[StoredMessage | None]:
+        found: dict[int, StoredMessage | None] = {}
+        for sequence in sequences:
+            found[sequence] = _at_hand(stream, sequence, stored)
+        missing = [sequence for sequence, message in found.items() if message is None]
+        if missing and self._read_log is not None:
+            places = [place_of(stream, sequence, "direct") for sequence in missing]
+            found |= dict(zip(missing, self._read_log(places), strict=True))
+        return [found[sequence] for sequence in sequences]
+
+
+def _at_hand(stream: StreamState, sequence: int, stored: Stored | None) -> StoredMessage | None:
+    """The message, where it need not be read from the log; also if it was removed in this drain."""
+    at = 0 if stored is None else bisect_left(stored.sequences, sequence)
+    if stored is not None and stored.sequences[at : at + 1] == [sequence]:
+        return StoredMessage(
+            stored.subjects[at], sequence, stored.payloads[at], stored.headers[at], stored.times[at]
+        )
+    body, entry = stream.body(sequence), stream.index.trace(sequence)
+    if body is None or entry is None:
+        return None
+    return StoredMessage(entry.subject, sequence, body[1], body[0], entry.time)
+
+
+def _origin(stream: StreamState, event: Event, message: StoredMessage) -> HeaderList:
+    """Headers of a copy: the message's own, and its story."""
+    kept = [(ORDERS.get(name, name), value) for name, value in message.headers]
+    story = {
+        ORIGIN_STREAM: stream.name,
+        ORIGIN_SEQUENCE: str(event.stream_seq),
+        ORIGIN_CONSUMER: event.consumer,
+        ORIGIN_DELIVERIES: str(event.deliveries),
+        ORIGIN_REASON: event.reason or "terminated",
+        ORIGIN_TIME: rfc3339(message.time_ns),
+    }
+    return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in story.items()]
+
+
+def _as_input(stream: StreamState, event: Event, message: StoredMessage | None, time: int) -> Input:
+    headers = [] if message is None else _origin(stream, event, message)
+    return _rejected(stream.name, "" if message is None else message.subject, headers, b"", time)
+
+
+def _rejected(stream: str, subject: str, headers: HeaderList, payload: bytes, time: int) -> Input:
+    """A copy in the form of a record that was read: ``rejected`` keeps such."""
+    about = [*headers, (h.PLAIN_SUBJECT, subject.encode("utf-8"))]
+    return Input(True, -1, time, stream.encode("utf-8"), about, payload)

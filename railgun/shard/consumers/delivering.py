@@ -1,0 +1,157 @@
+"""Delivering: at the end of a drain, whoever wants messages gets them, as leases in the same transaction.
+
+Only consumers that somebody waits for, and that may have got work, are looked at: those that may want what was stored, those
+that were told or lost something, those that the last drain did not finish. What one drain gives out is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railgun.semantics.consumers.consumer_state import ConsumerState, Taken
+from railgun.semantics.consumers.delivery import waiting_pulls as pulls
+from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting, WaitingPulls
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.shard.consumers.commands import Consuming
+from railgun.shard.consumers.demand import Attendance, ConsumerKey, key_of, living
+from railgun.shard.consumers.leases import leases
+from railgun.shard.consumers.pushing import Pushing
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.owned import OwnedStreams
+
+OF_ONE_CONSUMER = 10_000  # messages in one drain
+OF_ALL = 50_000
+
+
+class Delivering:
+    """Serves the waiting pulls and the listeners of a shard's consumers."""
+
+    def __init__(
+        self, streams: OwnedStreams, attendance: Attendance, consuming: Consuming, pushing: Pushing
+    ) -> None:
+        self._streams = streams
+        self._attendance = attendance
+        self._consuming = consuming
+        self._pushing = pushing
+
+    def run(self, work: Work, moment: int) -> None:
+        """Serve everybody who may get something, in turn from drain to drain."""
+        looked_at = dict(self._attendance.unfinished) | work.ready
+        for state in work.touched.values():
+            looked_at |= dict.fromkeys(self._concerned(state, work))
+        left = OF_ALL
+        for key in looked_at:
+            if left > 0:
+                left -= self.serve(key, work, moment)
+            else:
+                self._attendance.postpone(key)
+
+    def _concerned(self, state: StreamState, work: Work) -> Iterator[ConsumerKey]:
+        """Those that may want what was stored, and those that may have got room because something left."""
+        stored = work.logs.get(state.name)
+        if stored is not None:
+            yield from self._attendance.hungry_for(state.incarnation, set(stored.subjects))
+        for consumer in state.consumers.touched:
+            yield key_of(state, consumer)
+
+    def serve(self, key: ConsumerKey, work: Work, moment: int) -> int:
+        """Give one consumer's messages to those who want them; how many."""
+        self._attendance.finish(key)
+        if not self._attendance.is_hungry(key):
+            return 0
+        found = living(self._streams, key)
+        if found is None:
+            return 0
+        stream, consumer = found
+        work.at = stream.incarnation
+        if consumer.config.is_push:
+            given, more = self._pushing.serve(key, stream, consumer, work, moment, OF_ONE_CONSUMER)
+        else:
+            line = self._attendance.line(key)
+            assert line is not None, "a hungry pull consumer has waiting pulls"
+            given, more = self._serve_line(key, line, stream, consumer, work, moment)
+        if given or stream.consumers.changed:
+            work.touch(stream)
+        if given:
+            self._attendance.used(key, consumer.config, moment)
+        if more and self._attendance.is_hungry(key):
+            self._attendance.postpone(key)
+        return given
+
+    def _serve_line(
+        self,
+        key: ConsumerKey,
+        line: WaitingPulls,
+        stream: StreamState,
+        consumer: ConsumerState,
+        work: Work,
+        moment: int,
+    ) -> tuple[int, bool]:
+        """How many messages were given out, and whether there may be more for those who wait."""
+        given = 0
+        while (pull := line.first()) is not None:
+            if pull.expires and pull.expires <= moment:
+                self.time_out(key, stream, consumer, pull, work)
+                continue
+            if given >= OF_ONE_CONSUMER:
+                return given, True
+            asked = min(pull.left, OF_ONE_CONSUMER - given)
+            taken = consumer.take(asked, pull.allowed_bytes, moment)
+            given += taken.count
+            after, status = pulls.served(pull, taken, moment)
+            self._answer(stream, consumer, pull, taken, status, work, done=after is None)
+            if after is None:
+                self._attendance.leave(key, pull.key)
+            elif taken.count and asked < pull.left:
+                self._attendance.change(key, after)  # cut short by our own bound: it is still its turn
+            elif taken.count:
+                self._attendance.join(key, after, consumer.terms.filter)
+            if taken.stopped in ("empty", "wall"):
+                ended = line.impatient() if taken.stopped == "empty" else line.late()
+                self._end(ended, key, stream, consumer, work)
+            if taken.stopped in ("empty", "wall"):
+                return given, False
+            if taken.stopped == "scan":
+                return given, True
+        return given, False
+
+    def _end(
+        self,
+        ended: list[Waiting],
+        key: ConsumerKey,
+        stream: StreamState,
+        consumer: ConsumerState,
+        work: Work,
+    ) -> None:
+        for pull in ended:
+            self._consuming.tell(stream, consumer, pull, pull.nothing_there(), work)  # PUL-03
+            self._attendance.leave(key, pull.key)
+
+    def time_out(
+        self, key: ConsumerKey, stream: StreamState, consumer: ConsumerState, pull: Waiting, work: Work
+    ) -> None:
+        """The pull has waited for as long as it wanted to (PUL-04)."""
+        self._attendance.leave(key, pull.key)
+        self._consuming.tell(stream, consumer, pull, pull.timed_out(), work)
+        self._attendance.used(key, consumer.config, pull.expires)
+
+    @staticmethod
+    def _answer(
+        stream: StreamState,
+        consumer: ConsumerState,
+        pull: Waiting,
+        taken: Taken,
+        status: Status | None,
+        work: Work,
+        *,
+        done: bool,
+    ) -> None:
+        if not taken.count and status is None:
+            return
+        *before, made = leases(stream, consumer, taken, taken.runs, work.logs.get(stream.name))
+        made = made._replace(pull=pull.id, done=done)
+        if status is not None:
+            made = made._replace(
+                status=status.code, description=status.description, status_headers=status.headers
+            )
+        work.replies(pull.client).leases.extend([*(one._replace(pull=pull.id) for one in before), made])

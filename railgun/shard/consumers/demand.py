@@ -1,0 +1,172 @@
+"""What a shard remembers of its consumers only in memory: waiting pulls, hunger, and when to look again.
+
+Nothing here is durable and nothing here is lost by an aborted drain. All of it is known by (stream, incarnation, number), so
+it outlives the reload of a stream and never passes to a successor of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.durations import to_nanos
+from railgun.model.subjects import Filter
+from railgun.semantics.consumers.consumer_state import ConsumerState
+from railgun.semantics.consumers.delivery.waiting_pulls import PullKey, Waiting, WaitingPulls
+from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.shard.consumers.alarms import Deadlines
+from railgun.shard.streams.owned import OwnedStreams
+
+
+class ConsumerKey(NamedTuple):
+    """One consumer for all time."""
+
+    stream: str
+    incarnation: int
+    number: int
+
+
+def key_of(stream: StreamState, consumer: ConsumerState) -> ConsumerKey:
+    return ConsumerKey(stream.name, stream.incarnation, consumer.number)
+
+
+def living(streams: OwnedStreams, key: ConsumerKey) -> tuple[StreamState, ConsumerState] | None:
+    """The consumer of that key with its stream, if it lives (still)."""
+    stream = streams.get(key.stream)
+    if stream is None or stream.incarnation != key.incarnation:
+        return None
+    consumer = stream.consumers.by_number(key.number)
+    return None if consumer is None else (stream, consumer)
+
+
+class Alarm(NamedTuple):
+    """Why to look at a consumer again: ``pull`` (one of them), ``push`` or ``idle``."""
+
+    kind: str
+    consumer: ConsumerKey
+    pull: PullKey = ("", 0)
+
+
+class Attendance:
+    """Everything that waits at the consumers of one shard."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._lines: dict[ConsumerKey, WaitingPulls] = {}
+        self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
+        self._hungry: dict[
+            ConsumerKey, str
+        ] = {}  # somebody wants its messages: the one subject of these, or ""
+        self._wanting: dict[
+            tuple[int, str], dict[ConsumerKey, None]
+        ] = {}  # those, by incarnation and subject
+        self._unfinished: dict[ConsumerKey, None] = {}
+        self.alarms: Deadlines[Alarm] = Deadlines(journal)
+
+    # -- pulls
+
+    def line(self, key: ConsumerKey) -> WaitingPulls | None:
+        """The waiting pulls of a consumer, None if there are none."""
+        return self._lines.get(key)
+
+    def waiting(self, key: ConsumerKey) -> int:
+        line = self._lines.get(key)
+        return 0 if line is None else len(line)
+
+    def join(self, key: ConsumerKey, pull: Waiting, wanted: Filter) -> None:
+        """The pull waits for messages on the wanted subjects, at the end of the line."""
+        line = self._lines.get(key)
+        if line is None:
+            line = WaitingPulls(self._journal)
+            self._journal.put(self._lines, key, line)
+        line.join(pull)
+        self.alarms.set(Alarm("pull", key, pull.key), pull.due)
+        self._journal.add_to(self._of_client, pull.client, (key, pull.key))
+        self.feed(key, wanted)
+
+    def change(self, key: ConsumerKey, pull: Waiting) -> None:
+        """The pull has got something, or was told something: it waits on, at its place."""
+        self._lines[key].change(pull)
+        self.alarms.set(Alarm("pull", key, pull.key), pull.due)
+
+    def leave(self, key: ConsumerKey, pull: PullKey) -> Waiting | None:
+        """The pull waits no longer; what it was, None if it did not wait."""
+        line = self._lines.get(key)
+        left = None if line is None else line.leave(pull)
+        if line is None or left is None:
+            return None
+        self.alarms.set(Alarm("pull", key, pull), 0)
+        self._journal.take_from(self._of_client, pull[0], (key, pull))
+        if not line:
+            self._journal.drop(self._lines, key)
+            self.starve(key)
+        return left
+
+    def of_client(self, client: str) -> list[tuple[ConsumerKey, PullKey]]:
+        """The pulls with which the client waits."""
+        return list(self._of_client.get(client, ()))
+
+    # -- use
+
+    def used(self, key: ConsumerKey, config: ConsumerConfig, time: int) -> None:
+        """The consumer is in use: unless it is used again, it goes so much later (CON-03 … CON-06)."""
+        if config.inactive_threshold:
+            alarm = Alarm("idle", key)
+            self.alarms.set(alarm, max(time + to_nanos(config.inactive_threshold), self.alarms.get(alarm)))
+
+    def unused(self, key: ConsumerKey) -> None:
+        """Forget when it was used: its threshold may be another."""
+        self.alarms.set(Alarm("idle", key), 0)
+
+    # -- hunger
+
+    def feed(self, key: ConsumerKey, wanted: Filter) -> None:
+        """Somebody wants this consumer's messages, which are those on the wanted subjects."""
+        subject = wanted.literal or ""
+        if self._hungry.get(key) != subject:
+            self.starve(key)
+            self._journal.put(self._hungry, key, subject)
+            self._journal.add_to(self._wanting, (key.incarnation, subject), key)
+
+    def starve(self, key: ConsumerKey) -> None:
+        """Nobody does any more."""
+        subject = self._journal.drop(self._hungry, key)
+        if subject is not None:
+            self._journal.take_from(self._wanting, (key.incarnation, subject), key)
+        self._journal.drop(self._unfinished, key)
+
+    def is_hungry(self, key: ConsumerKey) -> bool:
+        return key in self._hungry
+
+    def hungry_for(self, incarnation: int, subjects: Iterable[str]) -> Iterator[ConsumerKey]:
+        """Consumers of the stream, with somebody who waits, that may want messages on these subjects."""
+        for subject in ("", *subjects):
+            yield from self._wanting.get((incarnation, subject), ())
+
+    # -- what one drain could not finish
+
+    @property
+    def unfinished(self) -> dict[ConsumerKey, None]:
+        """Consumers that the next drain must look at, whatever it is about."""
+        return self._unfinished
+
+    def postpone(self, key: ConsumerKey) -> None:
+        if key not in self._unfinished:
+            self._journal.put(self._unfinished, key, None)
+
+    def finish(self, key: ConsumerKey) -> None:
+        self._journal.drop(self._unfinished, key)
+
+    # -- the end
+
+    def forget(self, key: ConsumerKey) -> list[Waiting]:
+        """The consumer is gone; the pulls that waited."""
+        line = self._lines.get(key)
+        keys = [] if line is None else line.keys()
+        waiting = [left for pull in keys if (left := self.leave(key, pull)) is not None]
+        self.starve(key)
+        for kind in ("push", "idle"):
+            self.alarms.set(Alarm(kind, key), 0)
+        return waiting

@@ -1,0 +1,107 @@
+"""Who is there: clients that wait or listen, since when nothing was heard of them, and where they listen.
+
+Presence runs by the wall clock, never by the clock of tests. A client that is silent for :data:`SILENCE` is gone. An owner
+that was itself away for so long that it could not have heard anybody gives everybody that time again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from railgun.model.durations import NANOS
+from railgun.model.subjects import Filter, has_wildcard
+from railgun.semantics.consumers.undo import Journal
+
+PERIOD = 2 * NANOS  # clients say that they are there this often
+SILENCE = 3 * PERIOD
+
+
+class Listener(NamedTuple):
+    """A client that listens, for itself or (group not empty) as a member of a queue group."""
+
+    client: str
+    group: str
+
+
+class Audience:
+    """The clients that one shard knows of."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._heard: dict[str, int] = {}  # client: wall clock, ns
+        self._listens: dict[str, frozenset[tuple[str, str]]] = {}  # client: (subject, group)
+        self._on: dict[str, dict[Listener, None]] = {}  # subject as listened to, wildcards too
+        self._patterns: dict[str, Filter] = {}  # of those with wildcards
+        self._look_at = 0  # wall clock; 0: nobody is there
+
+    def hear(self, client: str, now: int) -> None:
+        """Something came from the client; of one that neither waits nor listens nothing is kept."""
+        if client in self._heard:
+            self._heard[client] = now
+
+    def know(self, client: str, now: int) -> None:
+        """The client waits or listens from now on."""
+        if client not in self._heard:
+            self._journal.put(self._heard, client, now)
+        self._heard[client] = now
+        if not self._look_at:
+            self._journal.on_undo(partial(setattr, self, "_look_at", 0))
+            self._look_at = now + PERIOD
+
+    def forget(self, client: str) -> None:
+        self._journal.drop(self._heard, client)
+
+    # -- listening
+
+    def listen(self, client: str, listens: Iterable[tuple[str, str]]) -> tuple[set[str], set[str]]:
+        """The client listens there and nowhere else; the subjects that gained a listener, and those that lost one."""
+        before = self._listens.get(client, frozenset())
+        after = frozenset(listens)
+        for subject, group in after - before:
+            if has_wildcard(subject) and subject not in self._patterns:
+                self._journal.put(self._patterns, subject, Filter(subject))
+            self._journal.add_to(self._on, subject, Listener(client, group))
+        for subject, group in before - after:
+            self._journal.take_from(self._on, subject, Listener(client, group))
+            if subject not in self._on:
+                self._journal.drop(self._patterns, subject)
+        if after:
+            self._journal.put(self._listens, client, after)
+        else:
+            self._journal.drop(self._listens, client)
+        return {subject for subject, _ in after - before}, {subject for subject, _ in before - after}
+
+    def listeners(self, subject: str) -> list[Listener]:
+        """Everybody who hears what is sent to the literal subject, each once."""
+        found = dict(self._on.get(subject, {}))
+        for pattern, compiled in self._patterns.items():
+            if compiled.matches(subject):
+                found |= self._on[pattern]
+        return list(found)
+
+    @property
+    def listened(self) -> bool:
+        """Whether anybody listens anywhere."""
+        return bool(self._on)
+
+    # -- silence
+
+    @property
+    def next_look(self) -> int | None:
+        """When somebody may have been silent for too long (wall clock)."""
+        return self._look_at or None
+
+    def silent(self, now: int) -> list[str]:
+        """Clients of which nothing was heard for too long."""
+        if not self._look_at or now < self._look_at:
+            return []
+        if now - self._look_at > PERIOD:  # it was we who were away
+            for client in self._heard:
+                self._heard[client] = now
+        self._journal.on_undo(partial(setattr, self, "_look_at", self._look_at))
+        gone = [client for client, heard in self._heard.items() if heard + SILENCE <= now]
+        earliest = min((h for h in self._heard.values() if h + SILENCE > now), default=None)
+        self._look_at = 0 if earliest is None else max(earliest + SILENCE, now + PERIOD // 4)
+        return gone

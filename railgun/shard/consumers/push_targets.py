@@ -1,0 +1,109 @@
+"""Which push consumers are active: those on whose deliver subject somebody listens who counts (PSH-01, PSH-03).
+
+A member of its deliver group counts, or anybody where it has none. How fast an active consumer may send is kept here too.
+"""
+
+from __future__ import annotations
+
+from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.subjects import Filter, has_wildcard, matches
+from railgun.semantics.consumers.delivery import pace as push
+from railgun.semantics.consumers.delivery.pace import Pace
+from railgun.semantics.consumers.undo import Journal
+from railgun.shard.consumers.demand import Alarm, Attendance, ConsumerKey, key_of, living
+from railgun.shard.consumers.presence import Audience, Listener
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.owned import OwnedStreams
+
+
+class Listening:
+    """The push consumers of one shard, by deliver subject, and the pace of the active ones."""
+
+    def __init__(
+        self, streams: OwnedStreams, attendance: Attendance, audience: Audience, journal: Journal
+    ) -> None:
+        self._streams = streams
+        self._attendance = attendance
+        self._audience = audience
+        self._journal = journal
+        self._on: dict[str, dict[ConsumerKey, None]] = {}
+        self._paces: dict[ConsumerKey, Pace] = {}
+
+    def load(self) -> None:
+        """Know the push consumers of all streams; nobody listens yet."""
+        for stream in self._streams:
+            for consumer in stream.consumers:
+                if consumer.config.deliver_subject:
+                    key = key_of(stream, consumer)
+                    self._journal.add_to(self._on, consumer.config.deliver_subject, key)
+
+    def added(self, key: ConsumerKey, config: ConsumerConfig, work: Work, moment: int) -> None:
+        """The consumer is new, or pushes there from now on."""
+        if config.deliver_subject:
+            self._journal.add_to(self._on, config.deliver_subject, key)
+            self._review(key, config, work, moment)
+
+    def removed(self, key: ConsumerKey, subject: str | None) -> None:
+        """The consumer is gone, or pushes elsewhere from now on."""
+        if subject:
+            self._journal.take_from(self._on, subject, key)
+            self._pause(key)
+
+    def listeners(self, config: ConsumerConfig) -> list[Listener]:
+        """Those who count for a consumer, in a fixed order."""
+        found = sorted(self._audience.listeners(config.deliver_subject or ""))
+        if config.deliver_group:
+            return [one for one in found if one.group == config.deliver_group]
+        return found
+
+    # -- the pace of the active ones
+
+    def is_bound(self, key: ConsumerKey) -> bool:
+        """Whether somebody listens to it (PSH-04)."""
+        return key in self._paces
+
+    def pace(self, key: ConsumerKey) -> Pace | None:
+        return self._paces.get(key)
+
+    def keep(self, key: ConsumerKey, pace: Pace, again: int = 0) -> None:
+        """This is its pace from now on; look at it when a heartbeat is due, and at ``again`` if that is not 0."""
+        self._journal.put(self._paces, key, pace)
+        due = [when for when in (pace.beats, again) if when]
+        self._attendance.alarms.set(Alarm("push", key), min(due, default=0))
+
+    # -- listeners
+
+    def changed(self, gained: set[str], lost: set[str], work: Work, moment: int) -> None:
+        """Somebody began or ended to listen on these subjects, which may hold wildcards."""
+        for subject in sorted(gained | lost):
+            for key in self._pushing_to(subject):
+                found = living(self._streams, key)
+                if found is None:
+                    continue
+                pace = self._paces.get(key)
+                if pace is not None and subject in lost:
+                    self.keep(key, push.unanswerable(pace))
+                self._review(key, found[1].config, work, moment)
+
+    def _pushing_to(self, pattern: str) -> list[ConsumerKey]:
+        subjects = [pattern]
+        if has_wildcard(pattern):
+            subjects = [subject for subject in self._on if matches(pattern, subject)]
+        return [key for subject in subjects for key in self._on.get(subject, ())]
+
+    def _review(self, key: ConsumerKey, config: ConsumerConfig, work: Work, moment: int) -> None:
+        """Begin or pause, as there are listeners."""
+        if self.listeners(config):
+            if key not in self._paces:
+                stream = self._streams.get(key.stream)
+                self.keep(key, push.started(config, 0 if stream is None else stream.last_seq, moment))
+                self._attendance.feed(key, Filter(config.filters))
+            work.ready[key] = None
+        elif key in self._paces:
+            self._pause(key)
+            self._attendance.used(key, config, moment)  # CON-04
+
+    def _pause(self, key: ConsumerKey) -> None:
+        self._journal.drop(self._paces, key)
+        self._attendance.alarms.set(Alarm("push", key), 0)
+        self._attendance.starve(key)

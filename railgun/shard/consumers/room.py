@@ -1,0 +1,190 @@
+"""Everything that a shard does for consumers, behind one door: what the core and the intake ask for.
+
+What is durable of a consumer is in its stream (:mod:`railgun.semantics.consumers`). What is in this room is in memory: it
+survives an aborted drain unchanged, and ends with the owner.
+"""
+
+from __future__ import annotations
+
+from railgun.api.names import ApiName
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.refusals import Refusal
+from railgun.protocol.avro import ApiRequest, Frame, PublishPack
+from railgun.protocol.leases import ConsumerCommand, Presence
+from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.steps import Steps
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.shard.advisories import Advisories
+from railgun.shard.consumers.calls import ConsumerCalls
+from railgun.shard.consumers.commands import Consuming
+from railgun.shard.consumers.consumer_timers import Watch
+from railgun.shard.consumers.dead_letters import DeadLetters, ReadLog
+from railgun.shard.consumers.delivering import Delivering
+from railgun.shard.consumers.demand import Attendance, key_of
+from railgun.shard.consumers.presence import SILENCE, Audience
+from railgun.shard.consumers.push_targets import Listening
+from railgun.shard.consumers.pushing import Pushing
+from railgun.shard.long_calls import Turn
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.captures import Captures
+from railgun.shard.streams.owned import OwnedStreams
+from railgun.shard.streams.republishing import Republishing
+
+
+class ConsumerRoom:
+    """The consumers of one shard."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        streams: OwnedStreams,
+        limits: ClusterLimits,
+        captures: Captures,
+        read_log: ReadLog | None,
+    ) -> None:
+        self._streams = streams
+        self._captures = captures
+        self._dead_letters = DeadLetters(partition, partitions, streams, limits, read_log)
+        self._journal = Journal()
+        self._advisories = Advisories(partition, captures, self._journal)
+        self._attendance = Attendance(self._journal)
+        self._audience = Audience(self._journal)
+        self._listening = Listening(streams, self._attendance, self._audience, self._journal)
+        self._pushing = Pushing(self._listening)
+        self._consuming = Consuming(
+            streams,
+            self._attendance,
+            self._audience,
+            self._listening,
+            lambda key, work, moment: self._delivering.serve(key, work, moment),
+        )
+        self._delivering = Delivering(streams, self._attendance, self._consuming, self._pushing)
+        self._calls = ConsumerCalls(
+            self._attendance, self._listening, self._consuming, self._pushing, self.tell_events
+        )
+        self._republishing = Republishing(streams, self._audience, captures)
+        self._watch = Watch(
+            streams,
+            self._attendance,
+            self._audience,
+            self._consuming,
+            self._calls,
+            self._delivering,
+            self._pushing,
+            self._listening,
+        )
+        self._fresh = True
+
+    # -- life
+
+    def load(self) -> None:
+        """A new owner: it knows the consumers, and nobody who waits or listens."""
+        self._listening.load()
+        self._journal.clear()
+        self._fresh = True
+
+    def begin(self, moment: int) -> None:
+        """Before anything else of a drain. A new owner gives everybody time to say that they are there."""
+        if self._fresh:
+            self._fresh = False
+            for stream in self._streams:
+                for consumer in stream.consumers:
+                    self._attendance.used(key_of(stream, consumer), consumer.config, moment + SILENCE)
+            self._journal.clear()
+
+    def committed(self) -> None:
+        self._journal.clear()
+
+    def aborted(self) -> None:
+        self._journal.undo()
+
+    # -- what is asked
+
+    def hear(self, client: str, now: int) -> None:
+        """Something came from the client: it is there."""
+        self._audience.hear(client, now)
+
+    def command(self, command: ConsumerCommand, time: int, now: int, work: Work) -> None:
+        self._consuming.command(command, time, now, work)
+
+    def refuse(self, command: ConsumerCommand, refusal: Refusal, work: Work) -> None:
+        """Tell whoever waits for it that the command could not be applied."""
+        self._consuming.refuse(command, refusal, work)
+
+    def presence(self, presence: Presence, time: int, now: int, work: Work) -> None:
+        self._consuming.presence(presence, time, now, work)
+
+    def answer(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, time: int, now: int, work: Work
+    ) -> list[Frame] | None:
+        """The answer to a call about consumers."""
+        return self._calls.answer(request, name, stream, time, now, work)
+
+    def create(
+        self, request: ApiRequest, name: ApiName, stream: StreamState | None, turn: Turn
+    ) -> Steps[list[Frame]]:
+        """The answer to a call that makes or changes a consumer."""
+        return self._calls.create(request, name, stream, turn)
+
+    def stream_changed(self, change: str, stream: StreamState, work: Work, time: int) -> None:
+        """A stream was created, updated or deleted, and its consumers with it (CFG-34, ADV-12)."""
+        if change == "delete":
+            for consumer in stream.consumers:
+                self._calls.dismiss(stream, consumer, work)
+        self._advisories.of_stream(stream.name, "modify" if change == "update" else change, work, time)
+
+    def stream_goes(self, name: str, work: Work, time: int) -> None:
+        """A stream is about to be deleted: dead letters are copied while its messages can still be read."""
+        stream = self._streams.get(name)
+        if stream is not None:
+            self.tell_events(stream, work, time)
+
+    def store_copies(self, pack: PublishPack, work: Work, time: int) -> None:
+        """Dead letters that another shard sends."""
+        self._dead_letters.store(pack, work, time)
+
+    # -- time
+
+    @property
+    def next(self) -> int | None:
+        """The shard's time of the next alarm; 0: at once."""
+        return 0 if self._attendance.unfinished else self._attendance.alarms.next
+
+    @property
+    def next_look(self) -> int | None:
+        """The wall clock at which somebody may have been silent for too long."""
+        return self._audience.next_look
+
+    def run(self, work: Work, moment: int) -> None:
+        """Whatever is due by the moment."""
+        self._watch.run(work, moment)
+
+    def finish(self, work: Work, moment: int, now: int) -> None:
+        """The end of a drain: whoever is silent is gone, whoever is left gets what there is."""
+        self._watch.look_around(work, moment, now)
+        self._tell_all(work, moment)
+        self._delivering.run(work, moment)
+        stored = {name: len(log.sequences) for name, log in work.logs.items()}
+        self._tell_all(work, moment)
+        for name, log in work.logs.items():  # dead letters that came too late for this drain
+            stream = self._streams.get(name)
+            late = log.subjects[stored.get(name, 0) :]
+            for key in self._attendance.hungry_for(stream.incarnation, set(late)) if stream and late else ():
+                self._attendance.postpone(key)
+        self._republishing.run(work)
+        self._captures.finish()
+
+    def _tell_all(self, work: Work, moment: int) -> None:
+        for stream in list(work.touched.values()):
+            self.tell_events(stream, work, moment)
+
+    def tell_events(self, stream: StreamState, work: Work, moment: int) -> None:
+        """Advisories of what happened at the stream's consumers, and the copies of what is dead."""
+        events, stream.consumers.events = stream.consumers.events, []
+        dead = [event for event in events if event.kind == "dead"]
+        for event in events:
+            if event.kind != "dead":
+                self._advisories.of_consumer(stream.name, event, work, moment)
+        if dead:
+            self._dead_letters.bury(stream, dead, work, moment)

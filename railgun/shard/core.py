@@ -1,0 +1,314 @@
+"""The core of a shard: records in, decisions out. No Kafka, no clock, no threads.
+
+One list of inputs becomes one :class:`~railgun.shard.drain.Drain`. The driver makes it durable and calls
+:meth:`ShardCore.committed`, or :meth:`ShardCore.aborted`, after which it is as if :meth:`ShardCore.apply` had never run.
+A core whose ``committed`` raised is spent: it decides nothing more, a new one is loaded. Bad input never raises: it is
+answered, or kept in ``rejected`` with the reason.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any, Final
+
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.protocol import avro as wire
+from railgun.protocol.avro import Forward, WireError
+from railgun.protocol.topics import Names
+from railgun.semantics.messages.budget import WorkerMemory
+from railgun.semantics.messages.packed_bodies import pack_bodies
+from railgun.semantics.messages.stragglers import log_start
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.publish import Stored
+from railgun.shard.clock import ShardClock, lateness
+from railgun.shard.consumers.dead_letters import ReadLog
+from railgun.shard.consumers.room import ConsumerRoom
+from railgun.shard.cursor import Cursor
+from railgun.shard.dispatch import Intake
+from railgun.shard.drain import AfterCommit, Drain, Input, LogAppend, Trim
+from railgun.shard.long_calls import LongCalls, Turn
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.captures import Captures
+from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
+from railgun.shard.streams.publishing import Publishing
+from railgun.shard.streams.registrar import Registrar
+from railgun.shard.streams.straggler_copies import StragglerCopies
+from railgun.shard.streams.stream_timers import Timers
+from railgun.state import keys
+from railgun.state.table import Overlay, Reached, Table
+from railgun.state.unreadable_entries import decoded
+
+_NOTHING_READ: Final[dict[str, Any]] = {"clock": 0, "time": 0, **Cursor().stored()}
+
+
+class ShardCore:
+    """Owner of one partition of ``commands`` and of every stream that lives there."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        names: Names,
+        limits: ClusterLimits,
+        table: Table,
+        *,
+        test_clock: bool = False,
+        read_log: ReadLog | None = None,
+        memory: WorkerMemory | None = None,
+    ) -> None:
+        """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read.
+
+        ``memory``: of the worker, shared with its other shards; None: the shard is alone.
+        """
+        self.partition = partition
+        self.cursor = Cursor()
+        self._spent = False  # a drain is durable that this core has not followed, or not to its end
+        self._table = table
+        self._overlay = Overlay(table)
+        self._work = Work()
+        self._clock = ShardClock(adjustable=test_clock)
+        self._streams = OwnedStreams(
+            partition, names, limits, self._overlay, memory or WorkerMemory(), self._send
+        )
+        self._captures = Captures(self._overlay, partition, partitions, self._send)
+        self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
+        self._publishing = Publishing(self._streams, limits)
+        self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
+        self._timers = Timers(self._streams)
+        self._straggler_copies = StragglerCopies(read_log)
+        self._long_calls = LongCalls(self._streams)
+        self._intake = Intake(
+            partition,
+            partitions,
+            names,
+            limits,
+            self._overlay,
+            self._streams,
+            self._registrar,
+            self._publishing,
+            self._consumers,
+            self._captures,
+            self._timers,
+            self._clock,
+            self._long_calls,
+        )
+
+    # -- life
+
+    def load(self) -> None:
+        """Take over what the table holds; before the first :meth:`apply`, and after a restore."""
+        data = self._overlay.get(keys.CURSOR)
+        cursor = _NOTHING_READ if data is None else decoded(keys.CURSOR, wire.decode, "shard_cursor", data)
+        self.cursor.load(cursor)
+        self._clock.load(self._overlay, cursor["clock"], cursor["time"])
+        self._read()
+        self._consumers.load()
+        self._long_calls.load()
+
+    def _read(self) -> None:
+        self._streams.load()
+        if self.partition == REGISTRAR:
+            self._registrar.load()
+        self._captures.load()
+        self._timers.load()
+
+    def next_deadline(self) -> int | None:
+        """When :meth:`apply` has something to do even without input (the driver's clock, ns)."""
+        by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
+        if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
+            return 0
+        by_driver = [self._clock.driver(due) for due in by_shard]
+        if self._consumers.next_look is not None:
+            by_driver.append(self._consumers.next_look)
+        return min(by_driver, default=None)
+
+    @property
+    def time(self) -> int:
+        """The shard's time when it was last looked at, by this owner or a former one, ns."""
+        return self._clock.time
+
+    def last_sequences(self) -> dict[str, int]:
+        """The streams that live here, each with its last sequence."""
+        return {state.name: state.last_seq for state in self._streams}
+
+    def set_aside(self, incarnation: int, reason: str) -> None:
+        """Do not serve this stream, nothing of which is removed; before :meth:`load`."""
+        self._streams.set_aside(incarnation, reason)
+
+    @property
+    def aside(self) -> dict[int, str]:
+        """The incarnations of the streams that are set aside, with the reasons."""
+        return self._streams.aside.reasons
+
+    def unreadable(self) -> dict[str, str]:
+        """What is not served because it cannot be read, with the reasons."""
+        return self._intake.unreadable()
+
+    @property
+    def suspect(self) -> int:
+        """The incarnation of the stream that the last drain worked on by itself when it ended or failed; 0: none."""
+        return self._work.at
+
+    def quarantine(self, topic: str, reason: str) -> None:
+        """Publishes to the stream behind this log are refused with the reason until it is released."""
+        self._publishing.quarantine(topic, reason)
+
+    def release(self, topic: str) -> None:
+        """The log works again."""
+        self._publishing.release(topic)
+
+    # -- a drain
+
+    def apply(self, inputs: Sequence[Input], now: int) -> Drain:
+        """Decide everything in ``inputs``, and whatever is due at ``now``: the driver's clock, ns, which never goes back."""
+        work = self._begin()
+        moment = self._clock.moment(now)
+        self._consumers.begin(moment)
+        self._timers.run(work, moment)
+        self._consumers.run(work, moment)
+        self._clock.stored(work.stored_at)
+        self._long_calls.go_on(Turn(work, moment, now))
+        for given in inputs:
+            if not self.cursor.take(given):
+                continue  # decided before: it was taken early, or the group's offsets were older than the cursor
+            self._clock.receive(given)
+            work.received, work.late = given.time, lateness(given, now)
+            try:
+                self._intake.receive(given, now, work)
+            except WireError as error:
+                work.reject(given, str(error))
+            self._clock.stored(work.stored_at)
+        if self._streams.sweeping:
+            work.structural = True
+            self._streams.sweep(work.drain)
+        self._consumers.finish(work, self._clock.time, now)
+        self._clock.stored(work.stored_at)
+        return self._finished(work)
+
+    def refuse(self, culprit: Input, reason: str) -> Drain:
+        """A drain that does nothing but refuse this one input, which could not be applied."""
+        work = self._begin()
+        work.reject(culprit, reason)
+        self.cursor.take(culprit)
+        with suppress(WireError):  # nobody to answer: it is in ``rejected``
+            self._intake.refuse(culprit, refusals.unavailable(reason), work)
+        return self._finished(work)
+
+    def _begin(self) -> Work:
+        self._must_not_be_spent()
+        self.cursor.begin()
+        self._clock.begin()
+        self._work = Work()
+        return self._work
+
+    def committed(
+        self, drain: Drain, first_offsets: Mapping[str, int], reached: Reached | None = None
+    ) -> None:
+        """The drain is durable. Whatever is raised here, the core is spent.
+
+        ``first_offsets``: log topic to the offset of the first message of its append; ``reached``: the place in the
+        changelog behind the drain's own changes.
+        """
+        self._spent = True
+        if drain.changes:
+            self._table.apply(drain.changes, drain.bodies, reached)
+        self._overlay.clear()
+        self._consumers.committed()
+        self._long_calls.committed()
+        for topic, append in drain.appends.items():
+            state = self._streams.get(append.stream)
+            first = first_offsets.get(topic)
+            if state is None or first is None:
+                continue
+            self._streams.recent.add(append.incarnation, append.sequences, append.headers, append.payloads)
+            places = {base: first + number for base, number in append.blocks}
+            state.committed(places, first + len(append.sequences))
+        self._spent = False
+
+    def aborted(self) -> None:
+        """The last drain never happened: back to what the table holds."""
+        self._must_not_be_spent()
+        self._overlay.clear()
+        self.cursor.aborted()
+        self._clock.aborted(self._overlay)
+        self._consumers.aborted()
+        self._long_calls.aborted()
+        if self._work.structural:
+            self._read()
+            return
+        self._captures.load()
+        if self.partition == REGISTRAR:
+            self._registrar.load()
+        for name in self._work.looked_at.union(self._work.touched):
+            self._streams.reload(name)
+            state = self._streams.get(name)
+            if state is not None:
+                self._timers.watch(state)
+
+    def _must_not_be_spent(self) -> None:
+        if self._spent:
+            raise AfterCommit("a drain is durable that this core did not follow: a new one must be loaded")
+
+    def _finished(self, work: Work) -> Drain:
+        drain = work.drain
+        for name, state in work.touched.items():
+            if state.deleting:
+                continue  # sealed when it was deleted; what this drain stored before is gone with it
+            log = work.logs.get(name) or Stored()
+            if log.sequences or state.tombstones:
+                drain.appends[state.topic] = _log_append(state, log)
+            self._straggler_copies.make(state)
+            bases = state.seal()
+            append = drain.appends.get(state.topic)
+            if append is not None:
+                append.blocks = [(base, bisect_left(append.sequences, base)) for base in bases]
+                if not state.bodies.keeps:
+                    drain.bodies |= _bodies(append)
+            drain.trims.append(Trim(state.topic, log_start(state)))
+            self._timers.watch(state)
+        if self._overlay.changes or not drain.only_answers:
+            times = {"clock": self._clock.newest, "time": self._clock.time}
+            self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self.cursor.stored() | times))
+        drain.commands, drain.forwards = self.cursor.commands, self.cursor.forwards
+        drain.changes = dict(self._overlay.changes)
+        return drain
+
+    def _send(self, partition: int, forward: Forward) -> None:
+        self._work.send(partition, forward)
+
+
+def _bodies(append: LogAppend) -> dict[bytes, bytes]:
+    """The messages of each new block, by the block's key: gets find them beside it."""
+    found = {}
+    ends = [*append.blocks, (0, len(append.sequences))]
+    for (base, start), (_, stop) in pairwise(ends):
+        indexes = [sequence - base for sequence in append.sequences[start:stop]]
+        packed = (
+            pack_bodies(indexes, append.headers[start:stop], append.payloads[start:stop]) if indexes else None
+        )
+        if packed is not None:
+            found[keys.of(keys.BLOCK, append.incarnation, base)] = packed
+    return found
+
+
+def _log_append(state: StreamState, log: Stored) -> LogAppend:
+    if state.config.max_msgs_per_subject > 1:
+        log_keys = [state.log_key(*one) for one in zip(log.subjects, log.sequences, strict=True)]
+    else:
+        encoded = {subject: subject.encode("utf-8") for subject in set(log.subjects)}
+        log_keys = [encoded[subject] for subject in log.subjects]
+    return LogAppend(
+        state.name,
+        state.topic,
+        state.incarnation,
+        log.sequences,
+        log_keys,
+        log.payloads,
+        log.headers,
+        log.times,
+        state.tombstones,
+    )

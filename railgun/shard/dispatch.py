@@ -1,0 +1,284 @@
+"""The intake of a shard: what a record asks for, who must decide it, and the answer.
+
+Commands for streams that live elsewhere are passed on to their owner. Bytes that are no command raise WireError, which
+the core turns into a record of ``rejected``.
+"""
+
+from __future__ import annotations
+
+import json
+
+from railgun.api import streams as api
+from railgun.api.names import ApiName, Operation, Route, parse
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.refusals import Refusal
+from railgun.model.stream_config import StreamConfig
+from railgun.protocol.avro import ApiRequest, Forward, Frame, PublishPack, WireError
+from railgun.protocol.leases import ConsumerCommand, Presence
+from railgun.protocol.routing import partition_of
+from railgun.protocol.topics import Names
+from railgun.semantics.steps import Steps
+from railgun.semantics.streams import backlog
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.shard.clock import ShardClock
+from railgun.shard.consumers.calls import CREATES
+from railgun.shard.consumers.calls import OPERATIONS as CONSUMER_OPERATIONS
+from railgun.shard.consumers.dead_letters import STORE
+from railgun.shard.consumers.room import ConsumerRoom
+from railgun.shard.drain import CONSUME, NOTHING, PACK, PRESENCE, REQUEST, Input
+from railgun.shard.long_calls import Call, LongCalls, Turn
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.captures import CAPTURES, Captures
+from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
+from railgun.shard.streams.publishing import Publishing, plain_pack, refused_pack
+from railgun.shard.streams.registrar import Registrar
+from railgun.shard.streams.stream_timers import Timers
+from railgun.state.table import Overlay
+
+_LARGEST_INCARNATION = 1 << 62
+_CHANGES = (Operation.STREAM_CREATE, Operation.STREAM_UPDATE, Operation.STREAM_DELETE)
+_REMOVALS = (Operation.MSG_DELETE, Operation.STREAM_PURGE)
+
+
+class Intake:
+    """Takes the records of one shard, one at a time."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        names: Names,
+        limits: ClusterLimits,
+        overlay: Overlay,
+        streams: OwnedStreams,
+        registrar: Registrar,
+        publishing: Publishing,
+        consumers: ConsumerRoom,
+        captures: Captures,
+        timers: Timers,
+        clock: ShardClock,
+        long_calls: LongCalls,
+    ) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._names = names
+        self._limits = limits
+        self._overlay = overlay
+        self._streams = streams
+        self._registrar = registrar
+        self._publishing = publishing
+        self._consumers = consumers
+        self._captures = captures
+        self._timers = timers
+        self._clock = clock
+        self._long_calls = long_calls
+
+    def receive(self, given: Input, now: int, work: Work) -> None:
+        """Decide one record. Raises WireError for what is no command."""
+        if given.forwarded:
+            self._forward(Forward.decode(given.value or b""), given, now, work)
+        else:
+            self._command(_kind_of(given), given, now, work)
+
+    def refuse(self, culprit: Input, refusal: Refusal, work: Work) -> None:
+        """Answer whoever waits for this record, which could not be applied. Raises WireError if nobody does."""
+        kind, value = _kind_of(culprit), culprit.value or b""
+        if culprit.forwarded:
+            forward = Forward.decode(value)
+            if forward.kind in ("create", "update", "delete"):
+                self._streams.refused(forward)
+                work.answer(forward.client, forward.request, [api.refusal_frame(refusal)])
+                return
+            kind, value = forward.command_kind, forward.command
+        if kind == PACK:
+            pack = PublishPack.decode(value)
+            if pack.client:
+                work.answer_pack(pack.client, refused_pack(pack, refusal))
+        elif kind == REQUEST:
+            request = ApiRequest.decode(value)
+            work.answer(request.client, request.request, [api.refusal_frame(refusal)])
+        elif kind == CONSUME:
+            command = ConsumerCommand.decode(value)
+            self._consumers.refuse(command, refusal, work)
+
+    def unreadable(self) -> dict[str, str]:
+        """What of the shard is not served because it cannot be read, with the reasons."""
+        consumers = {
+            f"the consumer {name} of the stream {state.name}" if name else f"a consumer of {state.name}": why
+            for state in self._streams
+            for name, why in state.consumers.unreadable.items()
+        }
+        return {**self._streams.aside.listed(), **consumers, **self._registrar.unreadable}
+
+    # -- what it is
+
+    def _command(self, kind: str, given: Input, now: int, work: Work) -> None:
+        value = given.value or b""
+        if kind == PACK:
+            pack = PublishPack.decode(value)
+            self._consumers.hear(pack.client, now)
+            if not self._passed_on(pack.stream, kind, value, work):
+                self._publishing.pack(pack, self._clock.newest, work)
+        elif kind == REQUEST:
+            request = ApiRequest.decode(value)
+            self._consumers.hear(request.client, now)
+            self._request(request, now, work)
+        elif kind == CONSUME:
+            command = ConsumerCommand.decode(value)
+            self._consumers.hear(command.client, now)
+            if not self._passed_on(command.stream, kind, value, work):
+                self._consumers.command(command, self._clock.time, now, work)
+        elif kind == PRESENCE:
+            self._consumers.presence(Presence.decode(value), self._clock.time, now, work)
+        elif kind == "":
+            pack = plain_pack(given)
+            if not self._passed_on(pack.stream, PACK, pack.encode(), work):
+                self._publishing.plain(pack, given, self._clock.newest, work)
+        elif kind != NOTHING:  # which only shows where the topic ends (node.inputs)
+            raise WireError(f"there is no command of the kind {kind!r}")
+
+    def _forward(self, forward: Forward, given: Input, now: int, work: Work) -> None:
+        if forward.kind == "command":
+            self._passed_here(forward, given, now, work)
+            return
+        if forward.kind == "nothing":
+            return  # it only carried the end of a transaction (node.unfinished)
+        _check_forward(forward)
+        if forward.kind == "released":
+            for waiting in self._registrar.released(forward):
+                self._request(ApiRequest.decode(waiting), now, work)
+            return
+        work.structural = True
+        if forward.kind == "create":
+            self._publishing.release(self._names.log(forward.stream))  # it gets a new log
+        if forward.kind == "delete":
+            self._consumers.stream_goes(forward.stream, work, self._clock.time)
+        touched, frame = self._streams.change(forward, self._clock.time, work.drain)
+        if touched is not None:
+            work.touch(touched)
+            self._consumers.stream_changed(forward.kind, touched, work, self._clock.time)
+        if forward.kind == "update" and touched is not None:
+            self._long_calls.start(_updated(forward), Turn(work, self._clock.time, now))
+        else:
+            work.answer(forward.client, forward.request, [frame])
+
+    def _passed_here(self, forward: Forward, given: Input, now: int, work: Work) -> None:
+        """A command that another shard passes on, or one that only shards may give."""
+        if forward.command_kind == STORE:
+            self._consumers.store_copies(PublishPack.decode(forward.command), work, self._clock.newest)
+        elif forward.command_kind == CAPTURES:
+            self._captures.learn(forward.command)
+        else:
+            self._command(forward.command_kind, given._replace(value=forward.command), now, work)
+
+    def _passed_on(self, stream: str, kind: str, value: bytes, work: Work) -> bool:
+        """A command for a stream that lives elsewhere goes to its owner."""
+        return self._sent_to(partition_of(stream, self._partitions), stream, kind, value, work)
+
+    def _sent_to(self, owner: int, stream: str, kind: str, value: bytes, work: Work) -> bool:
+        if owner == self._partition:
+            return False
+        work.send(owner, Forward(self._partition, "command", stream, command_kind=kind, command=value))
+        return True
+
+    # -- requests
+
+    def _request(self, request: ApiRequest, now: int, work: Work) -> None:
+        name = parse(request.api)
+        if name is None:
+            raise WireError(f"there is no API {request.api!r}")
+        owner = {Route.REGISTRAR: REGISTRAR, Route.OWNER: partition_of(name.stream, self._partitions)}
+        decided_by = owner.get(name.operation.route, self._partition)
+        if self._sent_to(decided_by, name.stream, REQUEST, request.encode(), work):
+            return
+        refused = api.level_refused(request, name) or api.body_refused(request, name)
+        frames = refused or self._frames(request, name, now, work)
+        if frames is not None:
+            work.answer(request.client, request.request, frames)
+
+    def _frames(self, request: ApiRequest, name: ApiName, now: int, work: Work) -> list[Frame] | None:
+        operation = name.operation
+        if operation in _CHANGES:
+            return self._registrar.change(request, name, self._clock.time)
+        if operation.needs_stream:
+            state = self._streams.get(name.stream)
+            refused = None if state is not None else self._streams.aside.refusal(name.stream)
+            if refused is not None:
+                return [api.refusal_frame(refused)]
+            if operation in CONSUMER_OPERATIONS - CREATES:
+                return self._consumers.answer(request, name, state, self._clock.time, now, work)
+            self._long_calls.start(self._call(request, name, state), Turn(work, self._clock.time, now))
+            return None
+        if operation is Operation.PING:
+            pong = {"received": work.received, "now": now, "unreadable": self.unreadable()}
+            return [Frame([], json.dumps(pong).encode("utf-8"))]
+        if operation is Operation.CLOCK_ADVANCE:
+            return [self._advance_clock(request.body, now, work)]
+        if operation is Operation.INFO:
+            return [api.account_response(self._streams, self._limits)]
+        if operation is Operation.STREAM_NAMES:
+            return [api.names_response(request.body, self._registrar.known_streams())]
+        return [api.list_response(request.body, self._streams)]
+
+    def _call(self, request: ApiRequest, name: ApiName, state: StreamState | None) -> Call:
+        """A call about a stream, which may take longer than this drain."""
+
+        def begin(stream: StreamState | None, turn: Turn) -> Steps[list[Frame]]:
+            if name.operation in CREATES:
+                return self._consumers.create(request, name, stream, turn)
+            return api.answer(request, name, stream, turn.memo)
+
+        return Call(
+            request.client,
+            request.request,
+            name.stream,
+            0 if state is None else state.incarnation,
+            name.operation in _REMOVALS,
+            begin,
+            [api.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
+        )
+
+    def _advance_clock(self, body: bytes, now: int, work: Work) -> Frame:
+        """For tests: time jumps, and what is due then happens."""
+        nanos = api.parse_advance(body)
+        if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
+            return api.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
+        moment = self._clock.moment(now)
+        for state in work.touched.values():
+            self._timers.watch(state)  # what this drain stored may be over, too
+        self._timers.run(work, moment)
+        self._consumers.run(work, moment)
+        return Frame([], json.dumps({"now": moment}).encode("utf-8"))
+
+
+def _updated(forward: Forward) -> Call:
+    """The answer to an update, once the stream is within its new limits (UPD-06)."""
+
+    def begin(stream: StreamState | None, _turn: Turn) -> Steps[list[Frame]]:
+        if stream is None:
+            return [api.error_response(Operation.STREAM_UPDATE, refusals.STREAM_NOT_FOUND)]
+        yield from backlog.catch_up(stream)
+        return [api.update_response(stream)]
+
+    return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, None)
+
+
+def _kind_of(given: Input) -> str:
+    kind = h.first(given.headers, h.COMMAND_KIND)
+    return "" if kind is None else kind.decode("utf-8", "replace")
+
+
+def _check_forward(forward: Forward) -> None:
+    """Only shards write forwards; one that is damaged must not reach the tables. Raises WireError."""
+    if not 0 < forward.incarnation < _LARGEST_INCARNATION:
+        raise WireError(f"there is no incarnation {forward.incarnation}")
+    if forward.kind not in ("create", "update") and forward.outcome != "active":
+        return
+    try:
+        config = StreamConfig.from_json(forward.config)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise WireError(f"not the configuration of a stream: {error}") from error
+    if config.name != forward.stream:
+        raise WireError(f"the configuration of {config.name!r} for the stream {forward.stream!r}")

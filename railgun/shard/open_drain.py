@@ -1,0 +1,76 @@
+"""The drain that is being decided: what it holds so far, and which streams it touched."""
+
+from __future__ import annotations
+
+from railgun.api.responses import refusal_frame
+from railgun.model import refusals
+from railgun.model.cluster_limits import LARGEST_BODY
+from railgun.protocol.avro import Forward, Frame
+from railgun.protocol.replies import Answer, PackReply
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.publish import Stored
+from railgun.shard.consumers.demand import ConsumerKey
+from railgun.shard.drain import Drain, Input, Rejected, Replies
+
+_FIELD = 10  # what a field or its length costs, at most
+_REFUSAL = 4 * _FIELD
+
+
+class Work:
+    """Begun with the first record of a drain, dropped when the drain is committed or aborted."""
+
+    def __init__(self) -> None:
+        self.drain = Drain()
+        self.touched: dict[str, StreamState] = {}  # by name
+        self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
+        self.logs: dict[str, Stored] = {}  # by stream
+        self.structural = False  # a stream was created, changed, deleted or swept
+        self.received = 0  # the broker's time of the record that is being decided, ns
+        self.late = 0  # how long ago that was, at least, ns
+        self.stored_at = 0  # the newest moment at which time, not a record, made the drain store something
+        self.at = 0  # incarnation of the stream that was worked on last, without being asked
+        self.in_flight = 0  # messages taken so far (PUB-20)
+        self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves
+        self.last_before: dict[
+            str, dict[str, int]
+        ] = {}  # of streams that republish: last sequence by subject
+
+    def touch(self, state: StreamState) -> None:
+        """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
+        self.touched[state.name] = state
+
+    def log_of(self, state: StreamState) -> Stored:
+        return self.logs.setdefault(state.name, Stored())
+
+    def answer(self, client: str, request: int, frames: list[Frame]) -> None:
+        """Answer a request; where the frames do not fit into a record, by the refusal that says so."""
+        if client:
+            size = sum(map(_size, frames))
+            if size > LARGEST_BODY:
+                frames = [refusal_frame(refusals.answer_too_large(size))]
+            self.replies(client).answers.append(Answer(request, frames))
+
+    def answer_pack(self, client: str, reply: PackReply) -> None:
+        """Say what became of a pack; very many refusals are told by their numbers alone."""
+        if sum(len(refusal.description) + _REFUSAL for _, refusal in reply.refusals) > LARGEST_BODY:
+            bare = [(index, refusal._replace(description="")) for index, refusal in reply.refusals]
+            reply = reply._replace(refusals=bare)
+        self.replies(client).packs.append(reply)
+
+    def replies(self, client: str) -> Replies:
+        return self.drain.replies.setdefault(client, Replies())
+
+    def send(self, partition: int, forward: Forward) -> None:
+        """To another shard, or to this one in a later drain."""
+        self.drain.sent.append((partition, forward.encode()))
+
+    def reject(self, given: Input, reason: str) -> None:
+        self.drain.rejected.append(Rejected(given, reason))
+
+
+def _size(frame: Frame) -> int:
+    return (
+        len(frame.body)
+        + sum(len(name) + len(value) + 2 * _FIELD for name, value in frame.headers)
+        + 8 * _FIELD
+    )

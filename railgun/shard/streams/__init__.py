@@ -1,0 +1,1 @@
+"""The streams of a shard: created, changed, published to, timed."""

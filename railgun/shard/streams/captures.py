@@ -1,0 +1,114 @@
+"""Which streams store what shards themselves send out: advisories, and messages that are republished.
+
+The registrar knows all subjects. Whenever a stream comes to capture something that shards send out, or ceases to, it tells
+every shard; so a shard that has something to send looks at a short list, which is empty most of the time, and nobody else
+is asked. A copy travels to the owner of the capturing stream in the transaction that sends it out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from railgun.model.stream_config import StreamConfig
+from railgun.model.subjects import Filter, collides
+from railgun.protocol.avro import Forward, HeaderList, WireError
+from railgun.protocol.routing import partition_of
+from railgun.shard.copies import Copies
+from railgun.shard.drain import PACK
+from railgun.state import keys
+from railgun.state.table import Overlay
+
+log = logging.getLogger("railgun.shard")
+
+EVENTS = "$JS.EVENT.>"
+CAPTURES = "captures"  # command_kind of the forward by which the registrar tells
+Send = Callable[[int, Forward], None]
+
+
+def captured(configs: Iterable[StreamConfig]) -> dict[str, list[str]]:
+    """Streams that capture what shards send out, with the subjects by which they do."""
+    known = list(configs)
+    sent = [EVENTS, *(_pattern(config.republish.dest) for config in known if config.republish is not None)]
+    found = {
+        config.name: [own for own in config.subjects if any(collides(own, one) for one in sent)]
+        for config in known
+    }
+    return {name: subjects for name, subjects in sorted(found.items()) if subjects}
+
+
+def _pattern(destination: str) -> str:
+    """The subjects that a transform can lead to; what it puts in may hold several tokens."""
+    tokens = destination.split(".")
+    for at, token in enumerate(tokens):
+        if token.startswith("$") and token[1:].isdigit():
+            tokens[at] = "*"
+        elif "{{" in token:
+            return ".".join([*tokens[:at], ">"])
+    return ".".join(tokens)
+
+
+class Captures:
+    """What one shard knows of them; and what this drain has to send to them."""
+
+    def __init__(self, overlay: Overlay, partition: int, partitions: int, send: Send) -> None:
+        self._overlay = overlay
+        self._partition = partition
+        self._partitions = partitions
+        self._send = send
+        self._streams: dict[str, Filter] = {}
+        self._text = b""
+        self._offered = Copies()
+
+    def load(self) -> None:
+        """Read it from the table; what was offered in a dropped drain is forgotten."""
+        self._text = self._overlay.get(keys.CAPTURES) or b""
+        try:
+            self._streams = _parse(self._text) if self._text else {}
+        except WireError as error:  # the registrar tells it again with the next change
+            log.error("shard %d: which streams capture advisories cannot be read: %s", self._partition, error)
+            self._streams = {}
+        self._offered = Copies()
+
+    def learn(self, text: bytes) -> None:
+        """The registrar says which they are. Raises WireError."""
+        streams = _parse(text)
+        if text != self._text:
+            self._streams, self._text = streams, text
+            self._overlay.put(keys.CAPTURES, text)
+
+    def teach(self, configs: Iterable[StreamConfig]) -> None:
+        """The registrar's own shard: tell everybody, if anything has changed."""
+        text = json.dumps(captured(configs)).encode("utf-8")
+        if text != (self._text or b"{}"):
+            self.learn(text)
+            for partition in range(self._partitions):
+                if partition != self._partition:
+                    told = Forward(self._partition, "command", "", command_kind=CAPTURES, command=text)
+                    self._send(partition, told)
+
+    @property
+    def any(self) -> bool:
+        return bool(self._streams)
+
+    def offer(self, subject: str, headers: HeaderList, payload: bytes) -> None:
+        """Something is sent out on the subject: whoever captures it gets a copy when the drain ends."""
+        for stream, own in self._streams.items():
+            if own.matches(subject):
+                self._offered.add(stream, subject, headers, payload)
+                return  # no two streams capture the same subject (CFG-08)
+
+    def finish(self) -> None:
+        """Send the copies to the owners of the streams."""
+        for pack in self._offered.take():
+            copy = Forward(self._partition, "command", pack.stream, command_kind=PACK, command=pack.encode())
+            self._send(partition_of(pack.stream, self._partitions), copy)
+
+
+def _parse(text: bytes) -> dict[str, Filter]:
+    try:
+        given: Mapping[str, list[str]] = json.loads(text)
+        return {name: Filter(subjects) for name, subjects in given.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise WireError(f"not a list of captures: {error}") from error

@@ -1,0 +1,113 @@
+"""Publishes at their owner: packs of the facade, and plain records of producers without our code."""
+
+from __future__ import annotations
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.refusals import Refusal
+from railgun.protocol.avro import PublishPack, WireError
+from railgun.protocol.replies import PackReply
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.publish import publish_pack
+from railgun.shard.drain import Input
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.owned import OwnedStreams
+
+_UNLIMITED = 1 << 62
+
+
+class Publishing:
+    """Decides packs against the streams of a shard. A stream whose log fails is quarantined: it takes nothing."""
+
+    def __init__(self, streams: OwnedStreams, limits: ClusterLimits) -> None:
+        self._streams = streams
+        self._limits = limits
+        self._quarantined: dict[str, str] = {}  # topic: why
+
+    def quarantine(self, topic: str, reason: str) -> None:
+        self._quarantined[topic] = reason
+
+    def release(self, topic: str) -> None:
+        self._quarantined.pop(topic, None)
+
+    def pack(self, pack: PublishPack, time: int, work: Work) -> None:
+        """Store, find to be duplicates, or refuse the messages of a pack, and answer its client."""
+        state = self._streams.get(pack.stream)
+        refused = self._refusal(pack.stream, state)
+        if state is None or refused is not None:
+            reply = refused_pack(pack, refused or refusals.NO_STREAM)
+        else:
+            reply = self._store(state, pack, time, work)
+        if pack.client and (state is None or not state.config.no_ack):  # PUB-02, PUB-03
+            work.answer_pack(pack.client, reply)
+
+    def plain(self, pack: PublishPack, given: Input, time: int, work: Work) -> None:
+        """A plain record, read as a pack of one: nobody is answered, so a refusal goes to ``rejected``."""
+        state = self._streams.get(pack.stream)
+        refused = self._refusal(pack.stream, state)
+        if state is None or refused is not None:
+            raise WireError((refused or refusals.NO_STREAM).description)
+        for _, refusal in self._store(state, pack, time, work).refusals:
+            work.reject(given, refusal.description)
+
+    def _store(self, state: StreamState, pack: PublishPack, time: int, work: Work) -> PackReply:
+        count = taken = len(pack.payloads)
+        if self._limits.max_in_flight:  # PUB-20
+            taken = min(count, self._limits.max_in_flight - work.in_flight)
+        work.in_flight += taken
+        work.touch(state)
+        if state.config.republish is not None:
+            _note_last(state, pack.subjects[:taken], work)
+        outcome = publish_pack(
+            state,
+            pack.subjects[:taken],
+            pack.ids[:taken],
+            pack.headers[:taken],
+            pack.payloads[:taken],
+            time,
+            self._limits,
+            self._room(),
+            work.log_of(state),
+        )
+        outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
+        return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
+
+    def _refusal(self, name: str, state: StreamState | None) -> Refusal | None:
+        if state is None:
+            return self._streams.aside.refusal(name) or refusals.NO_STREAM
+        reason = self._quarantined.get(state.topic)
+        return None if reason is None else refusals.unavailable(reason)
+
+    def _room(self) -> int:
+        """Bytes that the platform has left for this shard (PUB-19)."""
+        if not self._limits.max_store_bytes:
+            return _UNLIMITED
+        return self._limits.max_store_bytes - self._streams.stored_bytes
+
+
+def _note_last(state: StreamState, subjects: list[str], work: Work) -> None:
+    """Remember the last sequence of each subject as it was before this drain (CFG-25)."""
+    known = work.last_before.setdefault(state.name, {})
+    for subject in subjects:
+        stored_as = (state.transform.apply(subject) if state.transform is not None else None) or subject
+        if stored_as not in known:
+            known[stored_as] = state.last_of(stored_as)
+
+
+def refused_pack(pack: PublishPack, refusal: Refusal) -> PackReply:
+    """The answer to a pack of which nothing was stored."""
+    every = [(index, refusal) for index in range(len(pack.payloads))]
+    return PackReply(pack.stream, pack.first_request, [], [], every)
+
+
+def plain_pack(given: Input) -> PublishPack:
+    """A plain record as a pack of one. Raises WireError where it does not say what it is for."""
+    subject = h.first(given.headers, h.PLAIN_SUBJECT)
+    if subject is None or not given.key:
+        raise WireError(f"a plain publish needs the stream as its key and the header {h.PLAIN_SUBJECT}")
+    headers = [
+        (name, value or b"") for name, value in given.headers if not name.startswith(h.RESERVED_PREFIX)
+    ]
+    stream, text = given.key.decode("utf-8", "replace"), subject.decode("utf-8", "replace")
+    return PublishPack(stream, "", 0, [text], [], [headers], [given.value or b""])

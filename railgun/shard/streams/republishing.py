@@ -1,0 +1,104 @@
+"""Republishing (CFG-25): stored messages, sent out once more on another subject, to whoever listens there and to a stream that
+captures it. Nothing waits for it and nothing is kept of it: who does not listen at that moment misses it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from railgun.model import headers as h
+from railgun.model.durations import rfc3339
+from railgun.model.stream_config import Republish, SubjectTransform
+from railgun.model.transforms import Transform
+from railgun.protocol.avro import HeaderList
+from railgun.protocol.leases import Lease
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.publish import Stored
+from railgun.shard.consumers.presence import Audience, Listener
+from railgun.shard.open_drain import Work
+from railgun.shard.streams.captures import Captures
+from railgun.shard.streams.owned import OwnedStreams
+
+
+class Republishing:
+    """Sends out what a drain stored in streams that republish."""
+
+    def __init__(self, streams: OwnedStreams, audience: Audience, captures: Captures) -> None:
+        self._streams = streams
+        self._audience = audience
+        self._captures = captures
+
+    def run(self, work: Work) -> None:
+        """Look at everything that the drain stored."""
+        for name, stored in work.logs.items():
+            stream = self._streams.get(name)
+            if stream is None or stream.config.republish is None or not stored.sequences:
+                continue
+            if self._audience.listened or self._captures.any:
+                self._republish(stream, stream.config.republish, stored, work)
+
+    def _republish(self, stream: StreamState, republish: Republish, stored: Stored, work: Work) -> None:
+        transform = _compiled(republish.src, republish.dest)
+        last = dict(work.last_before.get(stream.name, {}))
+        for number, sequence in enumerate(stored.sequences):
+            subject = stored.subjects[number]
+            previous, last[subject] = last.get(subject, 0), sequence
+            destination = transform.apply(subject)
+            if destination is None:
+                continue
+            payload = stored.payloads[number]
+            headers: HeaderList = [
+                *stored.headers[number],
+                (h.STREAM, stream.name.encode("utf-8")),
+                (h.SUBJECT, subject.encode("utf-8")),
+                (h.SEQUENCE, b"%d" % sequence),
+                (h.TIME_STAMP, rfc3339(stored.times[number]).encode("ascii")),
+                (h.LAST_SEQUENCE, b"%d" % previous),
+            ]
+            if republish.headers_only:
+                headers.append((h.MSG_SIZE, b"%d" % len(payload)))
+                payload = b""
+            self._captures.offer(destination, headers, payload)
+            self._send(stream, destination, sequence, stored.times[number], headers, payload, work)
+
+    def _send(
+        self,
+        stream: StreamState,
+        destination: str,
+        sequence: int,
+        time: int,
+        headers: HeaderList,
+        payload: bytes,
+        work: Work,
+    ) -> None:
+        """To every plain listener, and to one member of each group, by turns."""
+        listeners = sorted(self._audience.listeners(destination))
+        groups: dict[str, list[Listener]] = {}
+        for one in listeners:
+            groups.setdefault(one.group, []).append(one)
+        plain = groups.pop("", [])
+        for one in [*plain, *(members[sequence % len(members)] for members in groups.values())]:
+            work.replies(one.client).leases.append(
+                Lease(
+                    stream.name,
+                    stream.incarnation,
+                    "",
+                    0,
+                    stream.topic,
+                    subject=destination,
+                    group=one.group,
+                    sequences=[sequence],
+                    counts=[1],
+                    offsets=[0],
+                    consumer_sequences=[0],
+                    deliveries=[0],
+                    subjects=[destination],
+                    headers=[headers],
+                    payloads=[payload],
+                    times=[time],
+                )
+            )
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(source: str, destination: str) -> Transform:
+    return Transform(SubjectTransform(src=source, dest=destination))

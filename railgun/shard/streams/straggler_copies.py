@@ -1,0 +1,52 @@
+"""Copies of stragglers, made at the end of a drain: from what is at hand, else from the log."""
+
+from __future__ import annotations
+
+import logging
+
+from railgun.semantics.messages import stragglers
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.reading import place_of
+from railgun.shard.consumers.dead_letters import LogUnreadable, ReadLog
+
+log = logging.getLogger("railgun.shard")
+_REST = 1_000  # drains until a log is read again that could not be read
+
+
+class StragglerCopies:
+    """Copies the oldest messages of streams whose logs are long for what is live in them."""
+
+    def __init__(self, read_log: ReadLog | None) -> None:
+        self._read_log = read_log
+        self._resting: dict[int, int] = {}  # by incarnation: drains to wait
+
+    def make(self, stream: StreamState) -> None:
+        """Copy some, where there are any to copy. What cannot be read stays where it is, and holds the log up."""
+        found = stragglers.to_copy(stream)
+        if not found or self._rests(stream.incarnation):
+            return
+        bodies = {entry.sequence: stream.body(entry.sequence) for entry in found}
+        missing = [entry for entry in found if bodies[entry.sequence] is None]
+        if missing and self._read_log is not None:
+            places = [place_of(stream, entry.sequence, "direct") for entry in missing]
+            try:
+                read = self._read_log(places)
+            except LogUnreadable as error:
+                log.info(
+                    "stragglers of %s are copied later, their log cannot be read: %s", stream.name, error
+                )
+                read = [None for _ in places]
+            for entry, message in zip(missing, read, strict=True):
+                bodies[entry.sequence] = None if message is None else (message.headers, message.payload)
+        for entry in found:
+            body = bodies[entry.sequence]
+            if body is None:
+                self._resting[stream.incarnation] = _REST
+                return
+            stream.copy(entry.sequence, *body)
+
+    def _rests(self, incarnation: int) -> bool:
+        left = self._resting.pop(incarnation, 0)
+        if left > 1:
+            self._resting[incarnation] = left - 1
+        return left > 0

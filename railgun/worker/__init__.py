@@ -1,0 +1,1 @@
+"""The worker: Faust, threads, transactions, takeover; it drives shards on Kafka."""

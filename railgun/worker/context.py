@@ -1,0 +1,48 @@
+"""What all shards of a worker share: where the cluster is, what it was set up with, and whom to ask and tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.topics import Topics
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.protocol.topics import Names
+from railgun.semantics.messages.budget import WorkerMemory
+from railgun.shard.clock import SteadyClock
+from railgun.shard.consumers.dead_letters import ReadLog
+from railgun.worker.group.membership import Membership
+from railgun.worker.housekeeping import Upkeep
+from railgun.worker.outbox import Outbox
+
+
+@dataclass(frozen=True)
+class ShardContext:
+    """Made once, when the worker has looked at the cluster."""
+
+    kafka: KafkaSettings
+    names: Names
+    partitions: int
+    reply_factor: int
+    limits: ClusterLimits
+    test_clock: bool
+    node: str
+    folder: Path
+    identity: str  # of the changelog topic
+    admin: AdminClient
+    topics: Topics
+    upkeep: Upkeep
+    outbox: Outbox
+    clock: SteadyClock
+    memory: WorkerMemory
+    read_log: ReadLog
+    is_current: Callable[
+        [Membership], bool
+    ]  # is this, as far as we know ourselves, still our place in the group?
+    confirmed: Callable[[Membership], bool | None]  # does the group say so, too? None: cannot tell yet
+    on_room: Callable[[int], None]  # the inbox of the partition can take more
+    on_crash: Callable[[BaseException], None]

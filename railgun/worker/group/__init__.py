@@ -1,0 +1,1 @@
+"""The worker as a member of the consumer group: transport, records, membership."""

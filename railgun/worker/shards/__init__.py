@@ -1,0 +1,1 @@
+"""Shards on Kafka: claimed, restored, driven, committed, handed over."""

@@ -1,0 +1,61 @@
+"""The log topics of a shard's streams: made and deleted before a transaction, quarantined when they are gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from confluent_kafka import KafkaError
+
+from railgun.errors import RailgunError
+from railgun.kafka.topics import TopicError
+from railgun.shard.drain import Drain
+from railgun.worker.context import ShardContext
+from railgun.worker.shards.shard_state import Standing
+from railgun.worker.shards.transaction import TransactionFailed
+
+log = logging.getLogger("railgun.worker")
+
+
+def change_topics(drain: Drain, context: ShardContext, standing: Standing) -> None:
+    """Before the transaction, and again if it is repeated: each step may find itself done already."""
+    try:
+        for topic in drain.doomed_topics:
+            context.topics.delete(topic)
+            context.upkeep.forget(topic)
+            standing.quarantined.discard(topic)
+        for change in drain.topics:
+            context.topics.create_log(change.topic, compacted=change.compacted)
+            release(change.topic, standing)
+    except TopicError as error:
+        raise TransactionFailed(error.error) from error
+    except RailgunError as error:  # no broker answered
+        raise TransactionFailed(KafkaError(KafkaError._TRANSPORT, str(error))) from error
+
+
+def quarantine_missing(
+    topics: Iterable[str],
+    context: ShardContext,
+    standing: Standing,
+    call: Callable[[Callable[[], None]], None],
+) -> bool:
+    """Quarantine the streams whose log topic is gone; False when none of them is.
+
+    ``call`` runs something in the shard's thread: the release, once the topic is back.
+    """
+    gone = [topic for topic in topics if context.topics.exists(topic) is False]
+    for topic in gone:
+        log.error("the topic %s is gone: its stream is quarantined", topic)
+        standing.quarantined.add(topic)
+        standing.core.quarantine(topic, f"the topic {topic} is gone")
+        context.upkeep.watch_for(topic, partial(call, partial(release, topic, standing)))
+    return bool(gone)
+
+
+def release(topic: str, standing: Standing) -> None:
+    """The topic is there again."""
+    if topic in standing.quarantined:
+        log.warning("the topic %s is back", topic)
+        standing.quarantined.discard(topic)
+        standing.core.release(topic)

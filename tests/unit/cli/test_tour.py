@@ -1,0 +1,65 @@
+"""The tour on a cluster in memory: it shows what it says, fails loudly, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from railgun.cli.tour import MARK, TourFailed, Walk, command, consumers, run_tour
+from railgun.client.facade.railgun import connect
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first part."""
+    monkeypatch.setattr(command, "AFTER_IT", ())
+
+
+@pytest.mark.rule("SEQ-03", "SEQ-04", "SEQ-05", "SEQ-06", "SEQ-07")
+def test_the_tour_shows_what_it_says(capsys: pytest.CaptureFixture[str], server: str) -> None:
+    run_tour(server)
+    shown = capsys.readouterr().out
+    for stated in ("Messages: 1\n", "Bytes: 67 B\n", "Bytes: 53 B\n", "That was the tour"):
+        assert stated in shown
+    states = shown.split("     State:\n")[1:]
+    pairs = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((2, 2), (1, 1)), ((3, 2), (1, 1)), ((4, 2), (4, 2))]
+    waiting = [(0, 0), (0, 0), (1, 0), (1, 1), (0, 0)]
+    assert [state.splitlines()[:5] for state in states] == [
+        [
+            f"       Last Delivered Message: Consumer sequence: {last[0]} Stream sequence: {last[1]}",
+            f"                 Next Message: Consumer sequence: {last[0] + 1} Stream sequence: {last[1] + 1}",
+            f"         Acknowledgment floor: Consumer sequence: {floor[0]} Stream sequence: {floor[1]}",
+            f"             Pending Messages: {pending}",
+            f"         Redelivered Messages: {redelivered}",
+        ]
+        for (last, floor), (pending, redelivered) in zip(pairs, waiting, strict=True)
+    ]
+    with connect(server) as rg:
+        assert rg.streams() == []
+
+
+def test_a_number_that_differs_fails_the_tour(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "FRESH", consumers.FRESH._replace(pending=1))
+    with connect(server) as rg, pytest.raises(TourFailed, match=r"pending=1.*: it is at .*pending=0"):
+        consumers.counting(Walk(rg, Console(quiet=True), real_time=False))
+
+
+@pytest.mark.usefixtures("short")
+def test_the_tour_can_run_again_after_it_was_interrupted(server: str) -> None:
+    with connect(server) as rg:
+        rg.create_stream("ORDERS", subjects=["ORDERS.*"], metadata=MARK, max_msgs=7)
+        for _ in range(2):
+            run_tour(server)
+            assert rg.streams() == []
+
+
+def test_the_tour_leaves_a_users_streams_alone(capsys: pytest.CaptureFixture[str], server: str) -> None:
+    with connect(server) as rg:
+        rg.create_stream("SHOP", subjects=["ORDERS.>"])
+        rg.publish("ORDERS.new", "mine")
+        run_tour(server)
+        assert [info.config.name for info in rg.streams()] == ["SHOP"]
+        assert rg.stream("SHOP").info().state.messages == 1
+    shown = capsys.readouterr().out
+    assert "67 B" in shown
+    assert "53 B" in shown

@@ -1,0 +1,284 @@
+"""The connection over a transport that the test holds in its hand: failures, silence, forks, the copy of the registry."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from railgun.client.connection.connection import Connection
+from railgun.client.connection.registry import RegistryView
+from railgun.client.facade.async_railgun import AsyncRailgun
+from railgun.client.facade.railgun import Railgun, connect
+from railgun.client.publishing import packer as packing
+from railgun.client.publishing.packer import AHEAD_WINDOWS
+from railgun.client.transport import Delivered, Receiver, Topology
+from railgun.errors import (
+    ConfigError,
+    ConnectionClosed,
+    ConnectionLost,
+    NotAuthorized,
+    NoWorker,
+    RailgunError,
+    TooManyWaiting,
+)
+from railgun.model.messages import StoredMessage
+from railgun.model.stream_config import StreamConfig
+from railgun.protocol import avro as wire
+from tests.support.waiting import wait_until
+
+
+def registered(name: str, *subjects: str, state: str = "active", partition: int = 0) -> tuple[bytes, bytes]:
+    config = StreamConfig(name=name, subjects=list(subjects)).to_json()
+    record = {
+        "name": name,
+        "incarnation": 1,
+        "partition": partition,
+        "state": state,
+        "config": config,
+        "created": 1,
+    }
+    return f"stream/{name}".encode(), wire.encode("registry_stream", record)
+
+
+class Silent:
+    """A transport that never answers."""
+
+    def __init__(self) -> None:
+        self.alive: int | None = 1
+        self.wrong: RailgunError | None = None
+        self.sent: list[bytes] = []
+        self.receiver: Receiver | None = None
+
+    def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
+        self.receiver = receiver
+        receiver.registry([registered("S", "s.*")])
+        return Topology(2)
+
+    def listen(self, shard: int, timeout: float) -> None:
+        pass
+
+    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+        self.sent.append(value)
+        delivered(None)
+
+    def sync_registry(self, timeout: float) -> bool:
+        return True
+
+    def read_log(self, places: Sequence[wire.Located], timeout: float) -> list[StoredMessage | None]:
+        return []
+
+    def workers(self) -> int | None:
+        return self.alive
+
+    def trouble(self) -> RailgunError | None:
+        return self.wrong
+
+    def flush(self, timeout: float) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def silent() -> Silent:
+    return Silent()
+
+
+def facade(silent: Silent, **settings: Any) -> Railgun:
+    return Railgun(
+        Connection(silent, **{"timeout": 0.3, "max_in_flight": 100, "label": "nowhere", **settings})
+    )
+
+
+def test_without_a_worker_nothing_is_sent_and_the_command_is_named(silent: Silent) -> None:
+    silent.alive = 0
+    with facade(silent) as rg:
+        for call in (
+            lambda: rg.publish("s.a", b"x"),
+            lambda: rg.publish_soon("s.a", b"x"),
+            lambda: rg.stream("S").info(),
+        ):
+            with pytest.raises(NoWorker, match="railgun worker"):
+                call()
+    assert silent.sent == []
+
+
+def test_who_may_not_ask_for_workers_waits_for_the_timeout(silent: Silent) -> None:
+    silent.alive = None
+    with facade(silent) as rg:
+        with pytest.raises(TimeoutError, match="stored and its outcome is unknown"):
+            rg.publish("s.a", b"x")
+        with pytest.raises(TimeoutError):
+            rg.stream("S").info()
+        future = rg.publish_soon("s.a", b"x")
+        with pytest.raises(TimeoutError):
+            future.result()
+
+
+def test_workers_that_vanish_end_what_waits(silent: Silent) -> None:
+    with facade(silent, timeout=30.0) as rg:
+        future = rg.publish_soon("s.a", b"x")
+        silent.alive = 0
+        with pytest.raises(NoWorker, match="carried out once one runs"):
+            future.result(10)
+
+
+# ------------------------------------------------------------ a loop that publishes faster than it is answered
+
+
+def loop_facade(silent: Silent, **settings: Any) -> AsyncRailgun:
+    return AsyncRailgun(facade(silent, **settings).connection)
+
+
+@pytest.mark.parametrize("routed", [True, False])
+async def test_a_loop_that_is_far_ahead_of_the_answers_is_told(silent: Silent, routed: bool) -> None:
+    rg = loop_facade(silent, max_in_flight=2)
+    if routed:
+        await asyncio.to_thread(rg.connection.route, "s.a", 1.0)
+    futures = [rg.publish_soon("s.a", b"x") for _ in range(2 * AHEAD_WINDOWS)]
+    with pytest.raises(TooManyWaiting, match=r"32 messages .* await a future or flush"):
+        rg.publish_soon("s.a", b"one too many")
+    for future in futures[:2]:  # what is on its way ends by its time-out, and makes room
+        with pytest.raises(TimeoutError):
+            await future
+    futures.append(rg.publish_soon("s.a", b"x"))
+    rg.connection.packer.close(rg.connection.routes.values())
+    assert not any(isinstance(future.exception(5), TooManyWaiting) for future in futures)
+    await rg.close()
+
+
+async def test_large_messages_count_by_their_bytes(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "AHEAD_BYTES", 10_000)
+    rg = loop_facade(silent, timeout=30.0)
+    await asyncio.to_thread(rg.connection.route, "s.a", 1.0)
+    for _ in range(2):
+        rg.publish_soon("s.a", b"x" * 5_000)
+    with pytest.raises(TooManyWaiting, match="2 messages"):
+        rg.publish_soon("s.a", b"x")
+    rg.connection.packer.close(rg.connection.routes.values())
+    rg.connection.packer.check_ahead()  # nothing is left that counts
+    await rg.close()
+
+
+async def test_an_awaited_publish_without_an_answer_waits_for_room(silent: Silent) -> None:
+    rg = loop_facade(silent, max_in_flight=2, timeout=0.5)
+    futures = [rg.publish_soon("s.a", b"x") for _ in range(2)]
+    await asyncio.to_thread(wait_until, lambda: len(silent.sent) == 2, "both were sent")
+    await rg.publish("s.a", b"y", ack=False)
+    assert any(future.done() for future in futures)
+    await rg.close()
+
+
+def test_a_refusal_by_the_broker_ends_what_waits(silent: Silent) -> None:
+    with facade(silent, timeout=30.0) as rg:
+        future = rg.publish_soon("s.a", b"x")
+        silent.wrong = NotAuthorized("the password changed")
+        with pytest.raises(NotAuthorized, match="password"):
+            future.result(10)
+
+
+def test_a_transport_that_fails_fails_everything(silent: Silent) -> None:
+    rg = facade(silent, timeout=30.0)
+    future = rg.publish_soon("s.a", b"x")
+    assert silent.receiver is not None
+    silent.receiver.failed(ConnectionLost("a reader ended"))
+    with pytest.raises(ConnectionLost):
+        future.result(1)
+    with pytest.raises(ConnectionLost):
+        rg.publish("s.a", b"x")
+    with pytest.raises(ConnectionLost):
+        rg.stream("S").info()
+    rg.close()
+
+
+def test_an_answer_that_cannot_be_read_is_left_out(silent: Silent, caplog: pytest.LogCaptureFixture) -> None:
+    with facade(silent) as rg:
+        assert silent.receiver is not None
+        silent.receiver.replies([b"\xff\xff"])
+        assert "cannot be read" in caplog.text
+        assert rg.connection.packer.unanswered == 0
+
+
+def test_arguments_that_cannot_be_used() -> None:
+    for address, settings in (
+        ("memory://", {"timeout": 0}),
+        ("memory://", {"max_in_flight": 0}),
+        ("memory://", {"prefix": "no spaces"}),
+        ("memory://?nothing=1", {}),
+        ("amqp://x", {}),
+        ("", {}),
+    ):
+        with pytest.raises(ConfigError):
+            connect(address, **settings)  # type: ignore[arg-type]
+    with connect("memory://") as rg:
+        rg.create_stream("S", subjects=["s"])
+        with pytest.raises(ConfigError):
+            rg.publish("s", 7)  # type: ignore[call-overload]
+        with pytest.raises(ConfigError):
+            rg.publish("s", b"x", headers={"Railgun-Sequence": "1"})
+        with pytest.raises(ConfigError):
+            rg.create_stream(StreamConfig(name="T"), subjects=["t"])
+
+
+def test_memory_clusters_are_private_unless_they_have_a_name() -> None:
+    with connect("memory://") as one, connect("memory://") as other:
+        one.create_stream("S", subjects=["s"])
+        assert other.streams() == []
+    with connect("memory://shared-by-a-test") as one, connect("memory://shared-by-a-test") as other:
+        one.create_stream("S", subjects=["s"])
+        assert other.publish("s", b"x").sequence == 1
+    with connect("memory://shared-by-a-test") as later:
+        assert later.stream("S").info().state.messages == 1
+
+
+def test_a_child_process_must_connect_for_itself() -> None:
+    with connect("memory://") as rg:
+        rg.create_stream("S", subjects=["s"])
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                rg.publish("s", b"x")
+            except ConnectionClosed:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert rg.publish("s", b"x").sequence == 1
+
+
+def test_time_passes_by_itself_in_memory() -> None:
+    with connect("memory://") as rg:
+        stream = rg.create_stream("S", subjects=["s"], max_age=0.2)
+        rg.publish("s", b"x")
+        wait_until(lambda: stream.info().state.messages == 0, "the message is too old", timeout=5.0)
+
+
+def test_the_copy_of_the_registry() -> None:
+    changes: list[int] = []
+    view = RegistryView(lambda: changes.append(1))
+    view.apply([registered("A", "a.*", "b"), registered("W", "*.x.>", partition=3)])
+    found = {subject: view.capturing(subject) for subject in ("a.1", "b", "q.x.1", "a.1.2", "c")}
+    assert {subject: known.name for subject, known in found.items() if known} == {
+        "a.1": "A",
+        "b": "A",
+        "q.x.1": "W",
+    }
+    assert view.stream("W") is not None
+    view.apply([registered("A", "a.*", state="deleting"), (b"epoch/0", b"{}")])
+    assert view.capturing("a.1") is None
+    view.apply([(b"stream/W", None)])
+    assert view.capturing("q.x.1") is None
+    assert len(changes) == 3
+
+
+def test_a_registry_record_that_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    view = RegistryView(lambda: None)
+    view.apply([(b"stream/BAD", b"\xff"), registered("A", "a")])
+    assert view.capturing("a") is not None
+    assert "cannot be read" in caplog.text

@@ -1,0 +1,355 @@
+"""Publishing in columns, in packs and one by one: the same outcome; and no limit is ever exceeded."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from railgun.model import headers as h
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.refusals import Refusal
+from railgun.model.stream_config import StreamConfig, SubjectTransform
+from railgun.protocol.topics import Names
+from railgun.semantics.steps import finish
+from railgun.semantics.streams import backlog, limits, publish, ttl
+from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.publish import Outcome, Stored, publish_pack
+from railgun.state.table import MemoryTable, Overlay
+
+NO_LIMITS = ClusterLimits()
+SUBJECTS = ("a.x", "a.y", "b", "no.where", "a.*")
+
+
+class Pack(NamedTuple):
+    subjects: list[str]
+    ids: list[str]
+    headers: list[list[tuple[str, bytes]]]
+    payloads: list[bytes]
+    later: int = 0
+
+
+def stream(config: StreamConfig) -> StreamState:
+    return StreamState(Overlay(MemoryTable()), "S", 1, config, 0, Names().log("S"))
+
+
+def visible(state: StreamState) -> dict[str, Any]:
+    """Everything that a rule could look at."""
+    return {
+        "messages": state.messages,
+        "bytes": state.bytes,
+        "first": state.first_seq,
+        "last": state.last_seq,
+        "last_id": state.last_msg_id,
+        "last_time": state.last_time,
+        "entries": list(state.iterate()),
+        "subjects": state.subjects(),
+        "ids": state.window.everything(),
+        "tombstones": state.tombstones,
+        "bodies": list(state.overlay.scan(b"p")),
+    }
+
+
+# ------------------------------------------------------------ strategies
+
+configs = st.builds(
+    dict,
+    max_msgs=st.sampled_from([-1, -1, 1, 3, 7]),
+    max_bytes=st.sampled_from([-1, -1, 150, 400]),
+    max_msgs_per_subject=st.sampled_from([-1, -1, -1, 1, 2]),
+    max_msg_size=st.sampled_from([-1, -1, 20]),
+    discard=st.sampled_from(["old", "old", "new"]),
+    discard_new_per_subject=st.booleans(),
+    storage=st.sampled_from(["file", "memory"]),
+    allow_direct=st.booleans(),
+    allow_rollup_hdrs=st.booleans(),
+    allow_msg_ttl=st.booleans(),
+    duplicate_window=st.sampled_from([0.0, 1e-8, 100.0]),
+    transform=st.booleans(),
+).map(
+    lambda fields: StreamConfig(
+        name="S",
+        subjects=["a.*", "b"],
+        subject_transform=SubjectTransform(src="a.*", dest="a.{{wildcard(1)}}.t")
+        if fields.pop("transform")
+        else None,
+        **fields
+        | {"discard_new_per_subject": fields["discard_new_per_subject"] and fields["discard"] == "new"},
+    )
+)
+conditions = st.sampled_from(
+    [
+        (h.EXPECTED_LAST_SEQUENCE, b"2"),
+        (h.EXPECTED_LAST_SEQUENCE, b"x"),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"0"),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"1"),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, b">"),
+        (h.EXPECTED_LAST_MSG_ID, b"1"),
+        (h.EXPECTED_STREAM, b"S"),
+        (h.EXPECTED_STREAM, b"T"),
+        (h.ROLLUP, b"sub"),
+        (h.ROLLUP, b"all"),
+        (h.TTL, b"5"),
+        (h.TTL, b"never"),
+        (h.MSG_ID, b"1"),
+        ("other", b"value"),
+    ]
+)
+
+
+@st.composite
+def packs(draw: st.DrawFn, *, with_headers: bool = True) -> Pack:
+    count = draw(st.integers(0, 6))
+    of = lambda one: draw(st.lists(one, min_size=count, max_size=count))  # noqa: E731
+    kind = draw(
+        st.sampled_from(["plain", "plain", "ids", "headers", "both"] if with_headers else ["plain", "ids"])
+    )
+    return Pack(
+        of(st.sampled_from(SUBJECTS)) if draw(st.booleans()) else of(st.sampled_from(SUBJECTS[:3])),
+        of(st.sampled_from(["", "1", "2", "3", "4", "5", "6", "7"])) if kind in ("ids", "both") else [],
+        of(st.lists(conditions, max_size=2)) if kind in ("headers", "both") else [],
+        of(st.binary(max_size=25)),
+        draw(st.integers(0, 12)),
+    )
+
+
+platforms = st.sampled_from([NO_LIMITS, NO_LIMITS, ClusterLimits(max_stream_bytes=200)])
+rooms = st.sampled_from([1 << 60, 1 << 60, 130])
+
+
+def decide(
+    state: StreamState, pack: Pack, time: int, platform: ClusterLimits, room: int, log: Stored
+) -> Outcome:
+    return publish_pack(
+        state, pack.subjects, pack.ids, pack.headers, pack.payloads, time, platform, room - state.bytes, log
+    )
+
+
+def by_index(outcome: Outcome) -> dict[int, int | Refusal]:
+    """The sequence of each stored message, minus the original's of a duplicate, the refusal of the others."""
+    result: dict[int, int | Refusal] = dict(outcome.refused)
+    result |= {index: -sequence for index, sequence in outcome.duplicates}
+    for start, length, first in outcome.runs:
+        result |= {start + step: first + step for step in range(length)}
+    return result
+
+
+# ------------------------------------------------------------ the same outcome
+
+
+@settings(max_examples=150)
+@given(configs, st.lists(packs(), max_size=5), platforms, rooms)
+def test_columns_packs_and_single_messages_give_the_same_outcome(
+    config: StreamConfig, sent: list[Pack], platform: ClusterLimits, room: int
+) -> None:
+    fast, slow, single = stream(config), stream(config), stream(config)
+    logs = Stored(), Stored(), Stored()
+    time = 1_000
+    for pack in sent:
+        time += pack.later
+        outcome = by_index(decide(fast, pack, time, platform, room, logs[0]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(publish, "_publish_columns", lambda *_: None)
+            assert by_index(decide(slow, pack, time, platform, room, logs[1])) == outcome
+        if not pack.payloads:
+            decide(single, pack, time, platform, room, logs[2])  # time goes on for it as well
+        for index in range(len(pack.payloads)):
+            one = Pack(*(column[index : index + 1] for column in pack[:4]))
+            assert by_index(decide(single, one, time, platform, room, logs[2])) == {0: outcome[index]}
+        single.window.expire(time)  # a pack without messages is none that could be sent one by one
+        assert sorted(outcome) == list(range(len(pack.payloads)))
+    assert visible(fast) == visible(slow) == visible(single)
+    assert _columns(logs[0]) == _columns(logs[1]) == _columns(logs[2])
+
+
+def _columns(log: Stored) -> tuple[Any, ...]:
+    return log.sequences, log.subjects, [list(one) for one in log.headers], log.payloads, log.times
+
+
+def test_the_column_path_is_taken_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the property above would compare a path with itself."""
+    taken = []
+    original = publish._publish_columns
+    monkeypatch.setattr(
+        publish, "_publish_columns", lambda *given: taken.append(original(*given)) or taken[-1]
+    )
+    state = stream(StreamConfig(name="S", subjects=["a.*"], duplicate_window=10))
+    decide(state, Pack(["a.x", "a.y"], ["1", "2"], [], [b"x", b"y"]), 5, NO_LIMITS, 1 << 60, Stored())
+    assert isinstance(taken[0], Outcome)
+
+
+def test_an_empty_pack_changes_nothing() -> None:
+    state = stream(StreamConfig(name="S", subjects=["a.*"], duplicate_window=10))
+    before = visible(state)
+    assert decide(state, Pack([], [], [], []), 5, NO_LIMITS, 1 << 60, Stored()) == Outcome()
+    assert visible(state) == before
+
+
+# ------------------------------------------------------------ limits
+
+
+@settings(max_examples=150)
+@given(configs, st.lists(packs(), max_size=6), platforms)
+def test_no_limit_is_ever_exceeded(config: StreamConfig, sent: list[Pack], platform: ClusterLimits) -> None:
+    state, log, time = stream(config), Stored(), 1_000
+    for pack in sent:
+        before, last = visible(state), state.last_seq
+        outcome = decide(state, pack, time, platform, 1 << 60, log)
+        stored = [one for one in by_index(outcome).values() if isinstance(one, int) and one > 0]
+        assert stored == list(
+            range(last + 1, last + 1 + len(stored))
+        )  # no sequence is lost to a refusal (PUB-15)
+        if not stored:
+            assert visible(state) == before
+        if config.max_msgs > 0:
+            assert state.messages <= config.max_msgs
+        if config.max_bytes > 0:
+            assert state.bytes <= config.max_bytes
+        if config.max_msgs_per_subject > 0:
+            assert max(state.subjects().values(), default=0) <= config.max_msgs_per_subject
+        if platform.max_stream_bytes and config.max_bytes <= 0:
+            assert state.bytes <= platform.max_stream_bytes
+        assert state.bytes == sum(entry.size for entry in state.iterate())
+        assert len(log.sequences) == state.last_seq
+
+
+def reconfigure(state: StreamState, config: StreamConfig) -> None:
+    before = state.config
+    state.reconfigure(config, 1_000)
+    limits.tighten(state, before)
+    finish(backlog.catch_up(state))
+
+
+@settings(max_examples=150)
+@given(st.lists(packs(with_headers=False), max_size=6), configs, configs)
+def test_a_tighter_configuration_trims_at_once(
+    sent: list[Pack], loose: StreamConfig, tight: StreamConfig
+) -> None:
+    state = stream(loose.model_copy(update={"discard": "old", "discard_new_per_subject": False}))
+    for pack in sent:
+        decide(state, pack, 1_000, NO_LIMITS, 1 << 60, Stored())
+    newest = list(state.iterate())
+    reconfigure(state, tight.model_copy(update={"storage": loose.storage}))
+    assert tight.discard == "new" or not limits.needs_trim(state, 0, 0)  # UPD-06
+    per_subject = tight.max_msgs_per_subject
+    assert per_subject <= 0 or max(state.subjects().values(), default=0) <= per_subject
+    kept = list(state.iterate())
+    for subject in state.subjects():
+        own = [entry for entry in newest if entry.subject == subject]
+        assert [entry for entry in kept if entry.subject == subject] == own[
+            len(own) - state.count_of(subject) :
+        ]
+
+
+# ------------------------------------------------------------ what compaction keeps
+
+
+@settings(max_examples=120)
+@example(
+    [Pack(["b", "b"], [], [], [b"", b""]), Pack([], [], [], [])], [(1, 3)], -1, []
+)  # keys were shared before
+@example(
+    [Pack(["b", "b"], [], [], [b"", b""]), Pack([], [], [], [])], [(1, 1)], -1, [20, 2]
+)  # the newest is gone
+@given(
+    st.lists(packs(), max_size=6),
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from([-1, 1, 3])), max_size=3),
+    st.sampled_from([-1, 1, 3]),
+    st.lists(st.integers(1, 20), max_size=4),
+)
+def test_compaction_never_drops_a_message_that_exists(
+    sent: list[Pack], changes: list[tuple[int, int]], per_subject: int, removals: list[int]
+) -> None:
+    """Kafka keeps the last record of each key: of the messages that exist, each must be the last of its key."""
+    config = StreamConfig(
+        name="S", subjects=["a.*", "b"], allow_rollup_hdrs=True, max_msgs_per_subject=per_subject
+    )
+    state = stream(config)
+    records: list[tuple[bytes, int]] = []  # (key, sequence; 0 for a tombstone)
+    for number, pack in enumerate(sent):
+        for at, chosen in changes:
+            if at == number:
+                config = config.model_copy(update={"max_msgs_per_subject": chosen})
+                reconfigure(state, config)
+        for sequence in removals[number:]:
+            state.remove(sequence)
+        log = Stored()
+        stones = len(state.tombstones)
+        decide(state, pack, 1_000, NO_LIMITS, 1 << 60, log)
+        assert all(place == 0 for place, _ in state.tombstones[:stones])
+        records += _written(state, log)
+        state.seal()
+    if state.compacted:
+        last = dict(records)
+        assert {entry.sequence for entry in state.iterate()} <= set(last.values())
+
+
+def _written(state: StreamState, log: Stored) -> list[tuple[bytes, int]]:
+    """The records of the drain in the order in which they reach the log."""
+    messages = [(state.log_key(*one), one[1]) for one in zip(log.subjects, log.sequences, strict=True)]
+    result: list[tuple[bytes, int]] = []
+    for place in range(len(messages) + 1):
+        result += [(key, 0) for before, key in state.tombstones if before == place]
+        result += messages[place : place + 1]
+    return result
+
+
+# ------------------------------------------------------------ odd headers
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        (h.EXPECTED_LAST_SEQUENCE, b"9" * 5_000),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"9" * 5_000),
+        (h.EXPECTED_LAST_SEQUENCE, "²".encode()),
+        (h.TTL, b"9" * 5_000),
+        (h.TTL, b"9" * 400 + b"h"),
+        (h.TTL, b"99999999999"),
+        (h.TTL, "²".encode()),
+        (h.TTL, b"-5s"),
+        (h.MSG_ID, b"x" * 70_000),
+        (h.ROLLUP, b"\xff"),
+    ],
+)
+def test_a_header_that_says_nothing_sensible_is_refused(header: tuple[str, bytes]) -> None:
+    state = stream(StreamConfig(name="S", subjects=["b"], allow_msg_ttl=True, allow_rollup_hdrs=True))
+    outcome = decide(state, Pack(["b"], [], [[header]], [b""]), 1, NO_LIMITS, 1 << 60, Stored())
+    assert len(outcome.refused) == 1
+    assert state.messages == 0
+
+
+def test_an_id_that_is_too_long_is_refused_in_columns_too() -> None:
+    state = stream(StreamConfig(name="S", subjects=["b"], duplicate_window=10))
+    outcome = decide(state, Pack(["b"], ["x" * 70_000], [], [b""]), 1, NO_LIMITS, 1 << 60, Stored())
+    assert [refusal.err_code for _, refusal in outcome.refused] == [10097]  # LIM-14
+
+
+def test_ids_that_are_no_text_are_still_different_ids() -> None:
+    state = stream(StreamConfig(name="S", subjects=["b"], duplicate_window=10))
+    sent = [[(h.MSG_ID, b"\xff")], [(h.MSG_ID, b"\xfe")], [(h.MSG_ID, b"\xff")]]
+    outcome = decide(state, Pack(["b"] * 3, [], sent, [b""] * 3), 1, NO_LIMITS, 1 << 60, Stored())
+    assert (outcome.runs, outcome.duplicates) == ([(0, 2, 1)], [(2, 1)])
+
+
+def test_a_longer_window_does_not_bring_back_ids_that_had_left() -> None:
+    config = StreamConfig(name="S", subjects=["b"], duplicate_window=1)
+    state = stream(config)
+    decide(state, Pack(["b"], ["1"], [], [b""]), 0, NO_LIMITS, 1 << 60, Stored())
+    state.reconfigure(config.model_copy(update={"duplicate_window": 3_600}), 2_000_000_000)
+    assert state.window.original("1") is None
+
+
+def test_what_a_marker_pushes_out_leaves_no_marker_of_its_own() -> None:
+    """TTL-08 speaks of age and TTL; a limit leaves nothing."""
+    config = StreamConfig(
+        name="S", subjects=[">"], max_age=1, max_bytes=150, subject_delete_marker_ttl=60, allow_msg_ttl=True
+    )
+    state = stream(config)
+    for subject in ("a", "b", "c"):
+        decide(state, Pack([subject], [], [], [b""]), 0, NO_LIMITS, 1 << 60, Stored())
+    markers = ttl.expire(state, 2_000_000_000)
+    assert state.bytes <= 150
+    assert [marker.subject for marker in markers] == ["a", "c"]  # the first marker pushed b out

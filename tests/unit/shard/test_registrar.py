@@ -1,0 +1,99 @@
+"""The registrar's costs and bounds: what one request reads, and how many may wait."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from railgun.model.stream_config import StreamConfig
+from railgun.protocol import avro as wire
+from railgun.shard.streams.registrar import WAITING_BYTES, WAITING_REQUESTS
+from railgun.state import keys
+from tests.support.shards import Shards
+
+
+def create(shards: Shards, name: str, **fields: Any) -> int:
+    return shards.request(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.*"], **fields})
+
+
+def error_of(shards: Shards, request: int) -> dict[str, Any]:
+    error: dict[str, Any] = json.loads(shards.answers[request][0].body).get("error", {})
+    return error
+
+
+@pytest.mark.rule("CFG-08", "UPD-12")
+def test_a_request_does_not_parse_the_configurations_of_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards, parsed = Shards(partitions=2), 0
+    from_json = StreamConfig.from_json
+
+    def counted(text: str) -> StreamConfig:
+        nonlocal parsed
+        parsed += 1
+        return from_json(text)
+
+    def cost_of_a_change(number: int) -> int:
+        before = parsed
+        create(shards, f"N{number}")
+        shards.settle()
+        shards.request(f"STREAM.UPDATE.N{number}", {"name": f"N{number}", "max_msgs": 9})
+        shards.request("STREAM.NAMES", {})
+        shards.settle()
+        return parsed - before
+
+    monkeypatch.setattr(StreamConfig, "from_json", counted)
+    first = cost_of_a_change(0)
+    for number in range(40):
+        create(shards, f"S{number}")
+        shards.settle()
+    assert cost_of_a_change(1) == first
+    overlapping = create(shards, "T", subjects=["S7.*"])
+    shards.settle()
+    assert error_of(shards, overlapping)["err_code"] == 10065
+
+
+def test_too_many_changes_of_one_stream_are_refused_and_those_that_wait_are_not() -> None:
+    shards = Shards(partitions=1)
+    create(shards, "S")
+    shards.step(0)  # reserved; the owner has not decided yet
+    updates = [
+        shards.request(
+            "STREAM.UPDATE.S", {"name": "S", "subjects": ["S.*"], "max_msgs": number + 1}, partition=0
+        )
+        for number in range(WAITING_REQUESTS + 3)
+    ]
+    shards.settle()
+    refused = [error_of(shards, update) for update in updates[WAITING_REQUESTS:]]
+    assert [error["code"] for error in refused] == [503] * 3
+    assert "64 changes of the stream S wait already" in refused[0]["description"]
+    assert not any(error_of(shards, update) for update in updates[:WAITING_REQUESTS])
+
+
+def test_waiting_changes_are_bounded_in_bytes_too() -> None:
+    shards = Shards(partitions=1)
+    create(shards, "S")
+    shards.step(0)
+    large = {"name": "S", "subjects": ["S.*"], "description": "x" * 4000, "metadata": {"k": "v" * 100_000}}
+    updates = [shards.request("STREAM.UPDATE.S", large, partition=0) for _ in range(20)]
+    shards.settle()
+    refused = [update for update in updates if error_of(shards, update).get("code") == 503]
+    assert len(refused) == 20 - (WAITING_BYTES // 104_000 + 1)
+
+
+@pytest.mark.rule("CFG-06", "CFG-07")
+def test_a_stream_of_a_version_without_some_field_can_be_created_again() -> None:
+    shards = Shards(partitions=1)
+    create(shards, "S")
+    shards.settle()
+    (key, data), *_ = shards.tables[0].scan(keys.RESERVATION)
+    reservation = wire.decode("reservation", data)
+    fields = json.loads(reservation["config"])
+    del fields["allow_msg_schedules"]
+    reservation["config"] = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    shards.tables[0].apply({key: wire.encode("reservation", reservation)})
+    shards.restart(0)
+    same, other = create(shards, "S"), create(shards, "S", max_msgs=9)
+    shards.settle()
+    assert error_of(shards, same) == {}
+    assert error_of(shards, other)["err_code"] == 10058
