@@ -16,7 +16,7 @@ from railgun.model.subjects import Filter
 from railgun.protocol.avro import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 
 NAMES_PAGE = 1_024  # CFG-31
 LIST_PAGE = 256
@@ -68,7 +68,7 @@ def _frame(kind: str, fields: Mapping[str, Any]) -> Frame:
     return Frame([], text.encode("utf-8"))
 
 
-def info_object(stream: StreamState) -> dict[str, Any]:
+def info_object(stream: OwnedStream) -> dict[str, Any]:
     """A stream's configuration and state (CFG-33); details of subjects and deletes only on request."""
     return {
         "config": stream.config.to_api(),
@@ -88,7 +88,7 @@ def info_object(stream: StreamState) -> dict[str, Any]:
 
 
 def info_response(
-    stream: StreamState, *, subjects_filter: str = "", deleted_details: bool = False, offset: int = 0
+    stream: OwnedStream, *, subjects_filter: str = "", deleted_details: bool = False, offset: int = 0
 ) -> Steps[Frame]:
     """The answer to STREAM.INFO, with the details that were asked for."""
     deleted, counts = list[int](), dict[str, int]()
@@ -117,17 +117,17 @@ def _page_of_counts(counts: dict[str, int], offset: int) -> dict[str, int]:
     return page
 
 
-def create_response(stream: StreamState, *, created: bool) -> Frame:
+def create_response(stream: OwnedStream, *, created: bool) -> Frame:
     """The stream exists; ``did_create`` tells a new one from an identical one that was there (CFG-06)."""
     did = {"did_create": True} if created else {}
     return success_response(Operation.STREAM_CREATE, info_object(stream) | did)
 
 
-def update_response(stream: StreamState) -> Frame:
+def update_response(stream: OwnedStream) -> Frame:
     return success_response(Operation.STREAM_UPDATE, info_object(stream))
 
 
-def account_response(streams: Iterable[StreamState], limits: ClusterLimits) -> Frame:
+def account_response(streams: Iterable[OwnedStream], limits: ClusterLimits) -> Frame:
     """The answer to INFO, for these streams and their consumers; -1 is no limit."""
     of_account = {
         "max_storage": limits.max_store_bytes or -1,
@@ -156,7 +156,7 @@ def names_response(body: bytes, streams: Mapping[str, Sequence[str]]) -> Frame:
     return _page(Operation.STREAM_NAMES, page, len(names), offset, NAMES_PAGE)
 
 
-def list_response(body: bytes, streams: Iterable[StreamState]) -> Frame:
+def list_response(body: bytes, streams: Iterable[OwnedStream]) -> Frame:
     """Infos of these streams: sorted by name, a page from the offset asked for (CFG-31)."""
     asked = parse_page(body)
     if isinstance(asked, Refusal):

@@ -41,7 +41,7 @@ from railgun.protocol.avro import ApiRequest, Frame
 from railgun.protocol.frames import NO_RESPONDERS, status_frame
 from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.streams import reading, removal
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 
 __all__ = [
     "ConfigRequest",
@@ -84,7 +84,7 @@ def body_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     return [error_response(name.operation, BODY_NOT_EMPTY)]
 
 
-def answer(request: ApiRequest, name: ApiName, stream: StreamState | None, memo: Memo) -> Steps[list[Frame]]:
+def answer(request: ApiRequest, name: ApiName, stream: OwnedStream | None, memo: Memo) -> Steps[list[Frame]]:
     """The frames that answer the call; the stream is None if there is none of that name."""
     if name.operation is Operation.DIRECT_GET:
         return (yield from _direct_get(request.body, name.rest, stream))
@@ -93,14 +93,14 @@ def answer(request: ApiRequest, name: ApiName, stream: StreamState | None, memo:
     return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
 
 
-def _info(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | Refusal]:
+def _info(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | Refusal]:
     asked = parse_info(body)
     if isinstance(asked, Refusal):
         return asked
     return STREAM_NOT_FOUND if stream is None else (yield from info_response(stream, **asked))  # CFG-32
 
 
-def _get(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | Refusal]:
+def _get(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | Refusal]:
     asked = parse_get(body)
     if isinstance(asked, Refusal):
         return asked
@@ -109,7 +109,7 @@ def _get(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | 
     return STREAM_NOT_FOUND if stream is None else (yield from reading.plain_get(stream, asked))
 
 
-def _delete_message(body: bytes, stream: StreamState | None, _memo: Memo) -> Steps[Frame | Refusal]:
+def _delete_message(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | Refusal]:
     yield 1
     sequence = parse_delete(body)
     if isinstance(sequence, Refusal):
@@ -119,7 +119,7 @@ def _delete_message(body: bytes, stream: StreamState | None, _memo: Memo) -> Ste
     return removal.delete_message(stream, sequence) or success_response(Operation.MSG_DELETE)
 
 
-def _purge(body: bytes, stream: StreamState | None, memo: Memo) -> Steps[Frame | Refusal]:
+def _purge(body: bytes, stream: OwnedStream | None, memo: Memo) -> Steps[Frame | Refusal]:
     asked = parse_purge(body)
     if isinstance(asked, Refusal):
         return asked
@@ -131,7 +131,7 @@ def _purge(body: bytes, stream: StreamState | None, memo: Memo) -> Steps[Frame |
     return success_response(Operation.STREAM_PURGE, {"success": True, "purged": purged})
 
 
-_HANDLERS: dict[Operation, Callable[[bytes, StreamState | None, Memo], Steps[Frame | Refusal]]] = {
+_HANDLERS: dict[Operation, Callable[[bytes, OwnedStream | None, Memo], Steps[Frame | Refusal]]] = {
     Operation.STREAM_INFO: _info,
     Operation.MSG_GET: _get,
     Operation.MSG_DELETE: _delete_message,
@@ -139,7 +139,7 @@ _HANDLERS: dict[Operation, Callable[[bytes, StreamState | None, Memo], Steps[Fra
 }
 
 
-def _direct_get(body: bytes, subject: str, stream: StreamState | None) -> Steps[list[Frame]]:
+def _direct_get(body: bytes, subject: str, stream: OwnedStream | None) -> Steps[list[Frame]]:
     if stream is None or not stream.config.allow_direct:
         return [NO_RESPONDERS]  # GET-07
     asked = parse_get(body)

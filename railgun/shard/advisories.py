@@ -13,9 +13,9 @@ from typing import Any
 
 from railgun.model.durations import rfc3339
 from railgun.semantics.consumers.events import Event
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 from railgun.shard.drain import Advisory
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 
 _ADVISORY = "io.nats.jetstream.advisory.v1."
@@ -42,18 +42,18 @@ _STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"
 class Advisories:
     """Makes the advisories of one shard."""
 
-    def __init__(self, partition: int, captures: Captures, journal: Journal) -> None:
+    def __init__(self, partition: int, captures: Captures, journal: UndoLog) -> None:
         self._partition = partition
         self._captures = captures
         self._journal = journal
         self._told = 0  # by this owner
 
-    def of_stream(self, stream: str, action: str, work: Work, time: int) -> None:
+    def of_stream(self, stream: str, action: str, work: OpenDrain, time: int) -> None:
         """A stream was created (``create``), changed (``modify``) or deleted (``delete``) (ADV-12)."""
         subject = f"{_OF_STREAMS}{_STREAM_ACTIONS[action]}.{stream}"
         self._tell(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, work, time)
 
-    def of_consumer(self, stream: str, event: Event, work: Work, time: int) -> None:
+    def of_consumer(self, stream: str, event: Event, work: OpenDrain, time: int) -> None:
         """Something happened at a consumer."""
         fields: dict[str, Any] = {"stream": stream, "consumer": event.consumer}
         if event.kind in _CONSUMER_ACTIONS:
@@ -64,7 +64,7 @@ class Advisories:
             fields |= {name: getattr(event, name) for name in told}
         self._tell(f"{subject}.{stream}.{event.consumer}", kind, fields, work, time)
 
-    def _tell(self, subject: str, kind: str, fields: dict[str, Any], work: Work, time: int) -> None:
+    def _tell(self, subject: str, kind: str, fields: dict[str, Any], work: OpenDrain, time: int) -> None:
         self._journal.on_undo(partial(setattr, self, "_told", self._told))
         self._told += 1
         seed = f"{self._partition}/{self._told}/{time}/{subject}"

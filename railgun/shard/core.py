@@ -22,22 +22,22 @@ from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.semantics.messages.packed_bodies import pack_bodies
 from railgun.semantics.messages.stragglers import log_start
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
 from railgun.shard.clock import ShardClock, lateness
 from railgun.shard.consumers.dead_letters import ReadLog
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.cursor import Cursor
-from railgun.shard.dispatch import Intake
+from railgun.shard.dispatch import Dispatcher
 from railgun.shard.drain import AfterCommit, Drain, Input, LogAppend, Trim
 from railgun.shard.long_calls import LongCalls, Turn
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing
 from railgun.shard.streams.registrar import Registrar
 from railgun.shard.streams.straggler_copies import StragglerCopies
-from railgun.shard.streams.stream_timers import Timers
+from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
 from railgun.state.unreadable_entries import decoded
@@ -69,7 +69,7 @@ class ShardCore:
         self._spent = False  # a drain is durable that this core has not followed, or not to its end
         self._table = table
         self._overlay = Overlay(table)
-        self._work = Work()
+        self._work = OpenDrain()
         self._clock = ShardClock(adjustable=test_clock)
         self._streams = OwnedStreams(
             partition, names, limits, self._overlay, memory or WorkerMemory(), self._send
@@ -78,10 +78,10 @@ class ShardCore:
         self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
         self._publishing = Publishing(self._streams, limits)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
-        self._timers = Timers(self._streams)
+        self._timers = StreamTimers(self._streams)
         self._straggler_copies = StragglerCopies(read_log)
         self._long_calls = LongCalls(self._streams)
-        self._intake = Intake(
+        self._intake = Dispatcher(
             partition,
             partitions,
             names,
@@ -198,11 +198,11 @@ class ShardCore:
             self._intake.refuse(culprit, refusals.unavailable(reason), work)
         return self._finished(work)
 
-    def _begin(self) -> Work:
+    def _begin(self) -> OpenDrain:
         self._must_not_be_spent()
         self.cursor.begin()
         self._clock.begin()
-        self._work = Work()
+        self._work = OpenDrain()
         return self._work
 
     def committed(
@@ -253,7 +253,7 @@ class ShardCore:
         if self._spent:
             raise AfterCommit("a drain is durable that this core did not follow: a new one must be loaded")
 
-    def _finished(self, work: Work) -> Drain:
+    def _finished(self, work: OpenDrain) -> Drain:
         drain = work.drain
         for name, state in work.touched.items():
             if state.deleting:
@@ -295,7 +295,7 @@ def _bodies(append: LogAppend) -> dict[bytes, bytes]:
     return found
 
 
-def _log_append(state: StreamState, log: Stored) -> LogAppend:
+def _log_append(state: OwnedStream, log: Stored) -> LogAppend:
     if state.config.max_msgs_per_subject > 1:
         log_keys = [state.log_key(*one) for one in zip(log.subjects, log.sequences, strict=True)]
     else:

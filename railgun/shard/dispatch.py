@@ -21,7 +21,7 @@ from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams import backlog
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.calls import CREATES
 from railgun.shard.consumers.calls import OPERATIONS as CONSUMER_OPERATIONS
@@ -29,12 +29,12 @@ from railgun.shard.consumers.dead_letters import STORE
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.drain import CONSUME, NOTHING, PACK, PRESENCE, REQUEST, Input
 from railgun.shard.long_calls import Call, LongCalls, Turn
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import CAPTURES, Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing, plain_pack, refused_pack
 from railgun.shard.streams.registrar import Registrar
-from railgun.shard.streams.stream_timers import Timers
+from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state.table import Overlay
 
 _LARGEST_INCARNATION = 1 << 62
@@ -42,7 +42,7 @@ _CHANGES = (Operation.STREAM_CREATE, Operation.STREAM_UPDATE, Operation.STREAM_D
 _REMOVALS = (Operation.MSG_DELETE, Operation.STREAM_PURGE)
 
 
-class Intake:
+class Dispatcher:
     """Takes the records of one shard, one at a time."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Intake:
         publishing: Publishing,
         consumers: ConsumerRoom,
         captures: Captures,
-        timers: Timers,
+        timers: StreamTimers,
         clock: ShardClock,
         long_calls: LongCalls,
     ) -> None:
@@ -75,14 +75,14 @@ class Intake:
         self._clock = clock
         self._long_calls = long_calls
 
-    def receive(self, given: Input, now: int, work: Work) -> None:
+    def receive(self, given: Input, now: int, work: OpenDrain) -> None:
         """Decide one record. Raises WireError for what is no command."""
         if given.forwarded:
             self._forward(Forward.decode(given.value or b""), given, now, work)
         else:
             self._command(_kind_of(given), given, now, work)
 
-    def refuse(self, culprit: Input, refusal: Refusal, work: Work) -> None:
+    def refuse(self, culprit: Input, refusal: Refusal, work: OpenDrain) -> None:
         """Answer whoever waits for this record, which could not be applied. Raises WireError if nobody does."""
         kind, value = _kind_of(culprit), culprit.value or b""
         if culprit.forwarded:
@@ -114,7 +114,7 @@ class Intake:
 
     # -- what it is
 
-    def _command(self, kind: str, given: Input, now: int, work: Work) -> None:
+    def _command(self, kind: str, given: Input, now: int, work: OpenDrain) -> None:
         value = given.value or b""
         if kind == PACK:
             pack = PublishPack.decode(value)
@@ -139,7 +139,7 @@ class Intake:
         elif kind != NOTHING:  # which only shows where the topic ends (node.inputs)
             raise WireError(f"there is no command of the kind {kind!r}")
 
-    def _forward(self, forward: Forward, given: Input, now: int, work: Work) -> None:
+    def _forward(self, forward: Forward, given: Input, now: int, work: OpenDrain) -> None:
         if forward.kind == "command":
             self._passed_here(forward, given, now, work)
             return
@@ -164,7 +164,7 @@ class Intake:
         else:
             work.answer(forward.client, forward.request, [frame])
 
-    def _passed_here(self, forward: Forward, given: Input, now: int, work: Work) -> None:
+    def _passed_here(self, forward: Forward, given: Input, now: int, work: OpenDrain) -> None:
         """A command that another shard passes on, or one that only shards may give."""
         if forward.command_kind == STORE:
             self._consumers.store_copies(PublishPack.decode(forward.command), work, self._clock.newest)
@@ -173,11 +173,11 @@ class Intake:
         else:
             self._command(forward.command_kind, given._replace(value=forward.command), now, work)
 
-    def _passed_on(self, stream: str, kind: str, value: bytes, work: Work) -> bool:
+    def _passed_on(self, stream: str, kind: str, value: bytes, work: OpenDrain) -> bool:
         """A command for a stream that lives elsewhere goes to its owner."""
         return self._sent_to(partition_of(stream, self._partitions), stream, kind, value, work)
 
-    def _sent_to(self, owner: int, stream: str, kind: str, value: bytes, work: Work) -> bool:
+    def _sent_to(self, owner: int, stream: str, kind: str, value: bytes, work: OpenDrain) -> bool:
         if owner == self._partition:
             return False
         work.send(owner, Forward(self._partition, "command", stream, command_kind=kind, command=value))
@@ -185,7 +185,7 @@ class Intake:
 
     # -- requests
 
-    def _request(self, request: ApiRequest, now: int, work: Work) -> None:
+    def _request(self, request: ApiRequest, now: int, work: OpenDrain) -> None:
         name = parse(request.api)
         if name is None:
             raise WireError(f"there is no API {request.api!r}")
@@ -198,7 +198,7 @@ class Intake:
         if frames is not None:
             work.answer(request.client, request.request, frames)
 
-    def _frames(self, request: ApiRequest, name: ApiName, now: int, work: Work) -> list[Frame] | None:
+    def _frames(self, request: ApiRequest, name: ApiName, now: int, work: OpenDrain) -> list[Frame] | None:
         operation = name.operation
         if operation in _CHANGES:
             return self._registrar.change(request, name, self._clock.time)
@@ -222,10 +222,10 @@ class Intake:
             return [api.names_response(request.body, self._registrar.known_streams())]
         return [api.list_response(request.body, self._streams)]
 
-    def _call(self, request: ApiRequest, name: ApiName, state: StreamState | None) -> Call:
+    def _call(self, request: ApiRequest, name: ApiName, state: OwnedStream | None) -> Call:
         """A call about a stream, which may take longer than this drain."""
 
-        def begin(stream: StreamState | None, turn: Turn) -> Steps[list[Frame]]:
+        def begin(stream: OwnedStream | None, turn: Turn) -> Steps[list[Frame]]:
             if name.operation in CREATES:
                 return self._consumers.create(request, name, stream, turn)
             return api.answer(request, name, stream, turn.memo)
@@ -240,7 +240,7 @@ class Intake:
             [api.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
         )
 
-    def _advance_clock(self, body: bytes, now: int, work: Work) -> Frame:
+    def _advance_clock(self, body: bytes, now: int, work: OpenDrain) -> Frame:
         """For tests: time jumps, and what is due then happens."""
         nanos = api.parse_advance(body)
         if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
@@ -256,7 +256,7 @@ class Intake:
 def _updated(forward: Forward) -> Call:
     """The answer to an update, once the stream is within its new limits (UPD-06)."""
 
-    def begin(stream: StreamState | None, _turn: Turn) -> Steps[list[Frame]]:
+    def begin(stream: OwnedStream | None, _turn: Turn) -> Steps[list[Frame]]:
         if stream is None:
             return [api.error_response(Operation.STREAM_UPDATE, refusals.STREAM_NOT_FOUND)]
         yield from backlog.catch_up(stream)

@@ -19,11 +19,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from railgun.protocol.avro import Frame
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.streams import backlog
-from railgun.semantics.streams.owned_stream import StreamState
-from railgun.shard.open_drain import Work
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 SLICE = 25_000  # messages looked at in one drain by the calls that go on, and as many by those that begin: some 30 ms each
@@ -35,14 +35,14 @@ AT_ONCE = 1_000  # calls under way; more are refused
 class Turn:
     """The drain in which a call goes on; and what the call has noted so far, in case it must start again."""
 
-    work: Work
+    work: OpenDrain
     time: int
     now: int
     memo: Memo = field(default_factory=dict)
 
 
 Answer = list[Frame]
-Begin = Callable[[StreamState | None, Turn], Steps[Answer]]
+Begin = Callable[[OwnedStream | None, Turn], Steps[Answer]]
 
 
 class Call(NamedTuple):
@@ -61,12 +61,12 @@ class Call(NamedTuple):
 class _Running(NamedTuple):
     """A call that has begun, and what it began with."""
 
-    stream: StreamState | None
+    stream: OwnedStream | None
     subjects: int  # which index by subject
     turn: Turn
     steps: Steps[Answer]
 
-    def is_of(self, stream: StreamState | None) -> bool:
+    def is_of(self, stream: OwnedStream | None) -> bool:
         """Whether it can go on: nothing that it looks into was replaced."""
         return self.stream is stream and (stream is None or self.subjects == stream.subjects_built)
 
@@ -76,7 +76,7 @@ class LongCalls:
 
     def __init__(self, streams: OwnedStreams) -> None:
         self._streams = streams
-        self._journal = Journal()
+        self._journal = UndoLog()
         self._calls: dict[int, Call] = {}  # by number, in the order of their turns
         self._running: dict[int, _Running] = {}
         self._number = 0

@@ -7,7 +7,7 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import LARGEST_BODY
 from railgun.protocol.avro import Forward, Frame
 from railgun.protocol.replies import Answer, PackReply
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
 from railgun.shard.consumers.demand import ConsumerKey
 from railgun.shard.drain import Drain, Input, Rejected, Replies
@@ -16,12 +16,12 @@ _FIELD = 10  # what a field or its length costs, at most
 _REFUSAL = 4 * _FIELD
 
 
-class Work:
+class OpenDrain:
     """Begun with the first record of a drain, dropped when the drain is committed or aborted."""
 
     def __init__(self) -> None:
         self.drain = Drain()
-        self.touched: dict[str, StreamState] = {}  # by name
+        self.touched: dict[str, OwnedStream] = {}  # by name
         self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
         self.logs: dict[str, Stored] = {}  # by stream
         self.structural = False  # a stream was created, changed, deleted or swept
@@ -35,11 +35,11 @@ class Work:
             str, dict[str, int]
         ] = {}  # of streams that republish: last sequence by subject
 
-    def touch(self, state: StreamState) -> None:
+    def touch(self, state: OwnedStream) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
         self.touched[state.name] = state
 
-    def log_of(self, state: StreamState) -> Stored:
+    def log_of(self, state: OwnedStream) -> Stored:
         return self.logs.setdefault(state.name, Stored())
 
     def answer(self, client: str, request: int, frames: list[Frame]) -> None:

@@ -14,7 +14,7 @@ from railgun.state import keys
 Value = TypeVar("Value")
 
 
-class Unreadable(Exception):
+class UnreadableEntry(Exception):
     """The value of a key is not what the key says. ``incarnation`` is that of its stream, None where it has none."""
 
     def __init__(self, key: bytes, error: BaseException) -> None:
@@ -28,4 +28,4 @@ def decoded(key: bytes, decode: Callable[..., Value], *given: object) -> Value:
     try:
         return decode(*given)
     except Exception as error:
-        raise Unreadable(key, error) from error
+        raise UnreadableEntry(key, error) from error

@@ -16,7 +16,7 @@ from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import SteadyClock
 from railgun.shard.consumers.dead_letters import ReadLog
 from railgun.worker.group.membership import Membership
-from railgun.worker.housekeeping import Upkeep
+from railgun.worker.housekeeping import Housekeeping
 from railgun.worker.outbox import Outbox
 
 
@@ -35,7 +35,7 @@ class ShardContext:
     identity: str  # of the changelog topic
     admin: AdminClient
     topics: Topics
-    upkeep: Upkeep
+    upkeep: Housekeeping
     outbox: Outbox
     clock: SteadyClock
     memory: WorkerMemory

@@ -31,12 +31,12 @@ from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import SteadyClock
 from railgun.state.folder import StateFolder
 from railgun.worker.context import ShardContext
-from railgun.worker.group.log_noise import calm_down
-from railgun.worker.housekeeping import Upkeep
+from railgun.worker.group.log_noise import limit_repeats
+from railgun.worker.housekeeping import Housekeeping
 from railgun.worker.log_reading import LogReading
 from railgun.worker.outbox import Outbox
 from railgun.worker.settings import NodeSettings, load_settings
-from railgun.worker.shards.pool import Shards
+from railgun.worker.shards.pool import ShardPool
 
 log = logging.getLogger("railgun.worker")
 
@@ -72,9 +72,9 @@ class RailgunApp(faust.App):
         names = settings.names
         self.batch_topics = frozenset({names.commands, names.forwards})
         self.kafka_admin = AdminClient(settings.kafka.admin())
-        self.shards = Shards(names.group, self.kafka_admin)
+        self.shards = ShardPool(names.group, self.kafka_admin)
         self._folder: StateFolder | None = None
-        self._upkeep: Upkeep | None = None
+        self._upkeep: Housekeeping | None = None
         self._log_reading = LogReading(settings.kafka)
         self._main_loop: asyncio.AbstractEventLoop | None = None
         super().__init__(names.group, **options)
@@ -103,7 +103,7 @@ class RailgunApp(faust.App):
         self._main_loop = loop
         producer = Producer(settings.kafka.producer())
         outbox = Outbox(producer)
-        upkeep = self._upkeep = Upkeep(self.kafka_admin, topics, outbox, self.on_thread_crash)
+        upkeep = self._upkeep = Housekeeping(self.kafka_admin, topics, outbox, self.on_thread_crash)
         upkeep.start()
         return ShardContext(
             kafka=settings.kafka,
@@ -173,7 +173,7 @@ def create_app(
     """
     if settings is None:
         settings = load_settings(config, data_dir=data_dir)
-    calm_down()
+    limit_repeats()
     # An installed railgun is found by its entry point; this also serves a checkout that is only on the path.
     drivers.TRANSPORTS.aliases["railgun"] = "railgun.worker.group.transport:Transport"
     settings.data_dir.mkdir(parents=True, exist_ok=True)

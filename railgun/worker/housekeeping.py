@@ -24,7 +24,7 @@ _TRIM_EVERY: Final = 3.0
 _LOOK_EVERY: Final = 5.0
 
 
-class Upkeep:
+class Housekeeping:
     """The worker's housekeeper. ``start`` before use; ``stop`` flushes what was sent."""
 
     def __init__(

@@ -24,7 +24,7 @@ from railgun.semantics.messages import budget as memory
 from railgun.semantics.messages import id_digest, index, stragglers, tail
 from railgun.semantics.streams import expiry
 from railgun.semantics.streams import owned_stream as stream
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers import leases
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.core import ShardCore
@@ -258,7 +258,7 @@ class Tight(World):
             return super().state()
 
 
-def _forget_order(state: StreamState) -> None:
+def _forget_order(state: OwnedStream) -> None:
     """Consumers as their records say; the rest of the stream stays as it is."""
     before = [_consumer(one) for one in state.consumers]
     state.consumers = Consumers(state)

@@ -1,6 +1,6 @@
 """A shard with its thread, its table on disk and its transactions, on a broker that is a dictionary.
 
-Real: :class:`KafkaShard`, its recovery, its writer, RocksDB. Not real: librdkafka and the consumer group. So that a test can
+Real: :class:`ShardDriver`, its recovery, its writer, RocksDB. Not real: librdkafka and the consumer group. So that a test can
 let a disk fill up or a commit take its time exactly where it wants to, and count what every reader of the log would see.
 """
 
@@ -32,7 +32,7 @@ from railgun.worker.group.membership import Membership
 from railgun.worker.shards import claim as claim_module
 from railgun.worker.shards import driver as shard_module
 from railgun.worker.shards import shard_state as standing_module
-from railgun.worker.shards.driver import KafkaShard
+from railgun.worker.shards.driver import ShardDriver
 from tests.support.waiting import wait_until
 
 NAMES = Names()
@@ -244,10 +244,10 @@ class Driven:
         )
         self.shard = self.take_over()
 
-    def take_over(self, former: KafkaShard | None = None) -> KafkaShard:
+    def take_over(self, former: ShardDriver | None = None) -> ShardDriver:
         """A new stay of the partition, which reads its input again from the start, as after expired offsets."""
         self._fed = dict.fromkeys(self._fed, 0)
-        self.shard = KafkaShard(0, self.context, MEMBER, former)
+        self.shard = ShardDriver(0, self.context, MEMBER, former)
         self.shard.start()
         return self.shard
 

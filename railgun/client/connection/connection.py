@@ -18,8 +18,8 @@ from typing import Any
 from railgun.api.names import ApiName, Route
 from railgun.client import lifetime
 from railgun.client.connection.registry import RegistryView
-from railgun.client.connection.watchdog import START_A_WORKER, Watch
-from railgun.client.consuming.hub import Consuming
+from railgun.client.connection.watchdog import START_A_WORKER, Watchdog
+from railgun.client.consuming.hub import ConsumerHub
 from railgun.client.consuming.parcels import DirectFeed, Feed
 from railgun.client.publishing.packer import Packer
 from railgun.client.publishing.packs import Lane
@@ -76,13 +76,13 @@ class Connection:
         self._packer: Packer | None = None  # the transport may fail before there is one
         self._error: RailgunError | None = None
         self._closed = False
-        self.consuming = Consuming(
+        self.consuming = ConsumerHub(
             self, DirectFeed(transport.read_log, timeout) if feed is None else feed(self)
         )
         self.registry_view = RegistryView(self._registry_changed, self.consuming.new_owner)
         self.topology: Topology = transport.open(self.client, self, timeout)
         self._packer = Packer(self.client, transport.send, max_in_flight=max_in_flight, timeout=timeout)
-        self._watch = Watch(self)
+        self._watch = Watchdog(self)
         lifetime.opened(self)
 
     @property

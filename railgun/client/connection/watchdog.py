@@ -22,7 +22,7 @@ _TICK = 0.1
 _PATIENCE = 1.0  # silence of so many seconds, with something waiting, is worth asking who is alive
 
 
-class Watch:
+class Watchdog:
     """The watching thread of one connection. If it fails, so does the connection."""
 
     def __init__(self, connection: Connection) -> None:

@@ -17,7 +17,7 @@ from railgun.errors import RailgunError
 from railgun.protocol.leases import AckRun, Lease
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.consuming.runs import DeliveredRun
     from railgun.client.facade.message import Delivery
 
@@ -59,7 +59,7 @@ class AckBox:
         "stream",
     )
 
-    def __init__(self, hub: Consuming, address: Address) -> None:
+    def __init__(self, hub: ConsumerHub, address: Address) -> None:
         self.hub = hub
         self.address = address
         self.stream = address.stream

@@ -1,6 +1,6 @@
 """Messages that were leased ahead of whoever works on them.
 
-An :class:`Intake` holds messages in the order of their leases until they are taken one by one. As long as they wait here
+An :class:`Buffer` holds messages in the order of their leases until they are taken one by one. As long as they wait here
 their ack wait is renewed, and what nobody took by the end goes back without counting as a delivery. Taking needs no lock:
 ``ready.popleft()`` is one step of the interpreter, and a message is either taken or given back, never both.
 """
@@ -24,7 +24,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.facade.message import Delivery
 
 logger = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 _LOOK = 60.0  # seconds that a waiting caller sleeps at most; whatever happens wakes it
 
 
-class Intake:
+class Buffer:
     """Leased messages on their way to one user. Thread-safe; any number of threads and tasks may take from it."""
 
-    def __init__(self, hub: Consuming, make: type[Delivery]) -> None:
+    def __init__(self, hub: ConsumerHub, make: type[Delivery]) -> None:
         self.lock = threading.Lock()
         self.ready: deque[Any] = deque()  # messages of the class that ``make`` is
         self.closed = False

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _PAUSE = 1.0  # seconds before what the broker did not take is sent again
 
 
-class Teller:
+class CommandSender:
     """Sends commands of one connection. Thread-safe."""
 
     def __init__(self, connection: Connection, flush: Callable[[AckBox], None]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from railgun.client.consuming.ack_box import BACK, AckBox, Address, return_runs, runs_of
-from railgun.client.consuming.pulls import CONSUMER_DELETED, Ticket
+from railgun.client.consuming.pulls import CONSUMER_DELETED, OpenPull
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
 from railgun.errors import (
@@ -31,7 +31,7 @@ from railgun.protocol.avro import Frame
 from railgun.protocol.leases import AckRun, Lease, Pull
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.consuming.parcels import Parcel
     from railgun.client.facade.message import Delivery
 
@@ -47,7 +47,7 @@ class WaitingPull(Settlement[list[Any]]):
     __slots__ = ("_hub", "_make", "_over", "batch", "deadline", "lock", "parts", "ticket")
 
     def __init__(
-        self, hub: Consuming, make: type[Delivery], address: Address, pull: Pull, patience: float
+        self, hub: ConsumerHub, make: type[Delivery], address: Address, pull: Pull, patience: float
     ) -> None:
         super().__init__()
         self._hub = hub
@@ -56,12 +56,12 @@ class WaitingPull(Settlement[list[Any]]):
         self.lock = threading.Lock()
         self.batch = pull.batch
         self.parts: list[Parcel | Lease] = []  # parcels of messages, and leases that only tell a status
-        self.ticket = Ticket(address, self, pull)
+        self.ticket = OpenPull(address, self, pull)
         self.deadline = time.monotonic() + patience
 
     # -- what comes
 
-    def leased(self, ticket: Ticket, lease: Lease) -> None:
+    def leased(self, ticket: OpenPull, lease: Lease) -> None:
         parcel = self._hub.book.parcel(lease, self._make, self) if lease.sequences else None
         with self.lock:
             over = self._over
@@ -146,7 +146,7 @@ class WaitingPull(Settlement[list[Any]]):
 # -- steps
 
 
-def prepared(hub: Consuming, stream: str, consumer: str) -> Steps[Address]:
+def prepared(hub: ConsumerHub, stream: str, consumer: str) -> Steps[Address]:
     """The address of a consumer whose shard is listened to. Raises StreamNotFound, NoWorker, ConnectionLost."""
     connection = hub.connection
     connection.check()
@@ -163,7 +163,7 @@ def prepared(hub: Consuming, stream: str, consumer: str) -> Steps[Address]:
 
 
 def fetch(
-    hub: Consuming, stream: str, consumer: str, make: type[Delivery], batch: int, wait: float
+    hub: ConsumerHub, stream: str, consumer: str, make: type[Delivery], batch: int, wait: float
 ) -> Steps[list[Any]]:
     """Up to ``batch`` messages; fewer, or none, when the owner says that ``wait`` seconds are over.
 
@@ -181,7 +181,7 @@ def ack_and_fetch(box: AckBox, run: AckRun, make: type[Delivery], wait: float) -
 
 
 def _pulled(
-    hub: Consuming,
+    hub: ConsumerHub,
     address: Address,
     box: AckBox | None,
     acks: Sequence[AckRun],

@@ -2,7 +2,7 @@
 
 The thread empties boxes of acknowledgements a few milliseconds after the first one was put there, keeps alive what was
 leased and not yet handed out, and announces this client to the shards where it waits or listens. If it fails, so does
-the connection. :meth:`Consuming.close` sends everything, and says in the log how many could not be sent.
+the connection. :meth:`ConsumerHub.close` sends everything, and says in the log how many could not be sent.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from railgun.client.consuming.ack_box import AckBox, Address
-from railgun.client.consuming.commands import Teller
+from railgun.client.consuming.commands import CommandSender
 from railgun.client.consuming.fetch import WaitingPull
-from railgun.client.consuming.kept_alive import Held, Holdings
+from railgun.client.consuming.kept_alive import Held, KeptAlive
 from railgun.client.consuming.listeners import Listeners
 from railgun.client.consuming.parcels import Feed
-from railgun.client.consuming.pulls import LeaseBook
+from railgun.client.consuming.pulls import OpenPulls
 from railgun.client.settlements import Settlement
 from railgun.client.transport import PRESENCE
 from railgun.errors import ConnectionClosed, RailgunError
@@ -41,16 +41,16 @@ _TICK = 0.1
 _RUNS = 4_000  # in one command
 
 
-class Consuming:
+class ConsumerHub:
     """The consumers' side of one connection. Thread-safe."""
 
     def __init__(self, connection: Connection, feed: Feed) -> None:
         self.connection = connection
         self.feed = feed
-        self.book = LeaseBook(self)
+        self.book = OpenPulls(self)
         self.listeners = Listeners(self)
-        self.holdings = Holdings()
-        self._teller = Teller(connection, self.flush)
+        self.holdings = KeptAlive()
+        self._teller = CommandSender(connection, self.flush)
         self.tell = self._teller.tell
         self.tell_later = self._teller.tell_later
         self._boxes: weakref.WeakValueDictionary[tuple[str, int, str, int], AckBox]
@@ -283,4 +283,4 @@ class Consuming:
         self._wanted = threading.Condition()
         self._closed = error
         self._teller.abandon()
-        self.book, self.listeners, self.holdings = LeaseBook(self), Listeners(self), Holdings()
+        self.book, self.listeners, self.holdings = OpenPulls(self), Listeners(self), KeptAlive()

@@ -33,7 +33,7 @@ class Drains(Protocol):
         """Wait until none of them runs; whether that is so."""
 
 
-class Holdings:
+class KeptAlive:
     """What one connection holds. Thread-safe."""
 
     def __init__(self) -> None:

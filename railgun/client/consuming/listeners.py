@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from railgun.client import steps
-from railgun.client.consuming.push_buffer import PushIntake
+from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.steps import Blocking, Steps
 from railgun.errors import ConfigError
@@ -22,7 +22,7 @@ from railgun.model.subjects import Filter, has_wildcard, is_valid
 from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
 
 _CHUNK = 32
 _STALLED = (
@@ -33,14 +33,14 @@ _STALLED = (
 class Listeners:
     """Everything that listens in one connection. Thread-safe."""
 
-    def __init__(self, hub: Consuming) -> None:
+    def __init__(self, hub: ConsumerHub) -> None:
         self._hub = hub
         self._lock = threading.Lock()
-        self._intakes: list[PushIntake] = []
+        self._intakes: list[PushBuffer] = []
         self._filters: dict[str, Filter] = {}  # of subjects with wildcards
         self._turn = 0
 
-    def add(self, intake: PushIntake) -> None:
+    def add(self, intake: PushBuffer) -> None:
         """Listen, and tell the shards. Their answers must be read already."""
         self._hub.hold(intake)
         with self._lock:
@@ -49,14 +49,14 @@ class Listeners:
                 self._filters[intake.subject] = Filter((intake.subject,))
         self._hub.announce(self._shards_of(intake))
 
-    def remove(self, intake: PushIntake) -> None:
+    def remove(self, intake: PushBuffer) -> None:
         with self._lock:
             if intake not in self._intakes:
                 return
             self._intakes.remove(intake)
         self._hub.announce(self._shards_of(intake))
 
-    def _shards_of(self, intake: PushIntake) -> set[int]:
+    def _shards_of(self, intake: PushBuffer) -> set[int]:
         if intake.shard is not None:
             return {intake.shard}
         return set(range(self._hub.connection.topology.partitions))
@@ -84,12 +84,12 @@ class Listeners:
         for intake in hearing:
             intake.pushed(lease)
 
-    def _hears(self, intake: PushIntake, lease: Lease) -> bool:
+    def _hears(self, intake: PushBuffer, lease: Lease) -> bool:
         known = self._filters.get(intake.subject)
         return intake.subject == lease.subject if known is None else known.matches(lease.subject)
 
 
-def listen(hub: Consuming, intake: PushIntake) -> Steps[None]:
+def listen(hub: ConsumerHub, intake: PushBuffer) -> Steps[None]:
     """Begin to listen: fix the positions in the answers first."""
     if not is_valid(intake.subject):
         raise ConfigError(f"{intake.subject!r} is no subject to listen on")
@@ -106,7 +106,7 @@ class Listener:
     Messages of a push consumer are acknowledged as any other. Iterating ends when it is closed, from whichever thread.
     """
 
-    def __init__(self, intake: PushIntake) -> None:
+    def __init__(self, intake: PushBuffer) -> None:
         self._intake = intake
         weakref.finalize(self, intake.orphaned)
 
@@ -149,7 +149,7 @@ class Listener:
 class AsyncListener:
     """As :class:`Listener`; every call is awaited."""
 
-    def __init__(self, intake: PushIntake) -> None:
+    def __init__(self, intake: PushBuffer) -> None:
         self._intake = intake
         weakref.finalize(self, intake.orphaned)
 

@@ -12,16 +12,16 @@ import time
 from typing import TYPE_CHECKING
 
 from railgun.client.consuming.ack_box import Address
-from railgun.client.consuming.buffer import Intake
+from railgun.client.consuming.buffer import Buffer
 from railgun.client.consuming.fetch import pull_refused
-from railgun.client.consuming.pulls import Ticket
+from railgun.client.consuming.pulls import OpenPull
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
 from railgun.protocol.leases import Lease, Pull
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.facade.message import Delivery
 
 logger = logging.getLogger(__name__)
@@ -36,12 +36,12 @@ _SAMPLE = 32  # messages that are measured of those that come together
 _PAUSE = 0.5  # before a pull that was refused for now is sent again
 
 
-class PullIntake(Intake):
+class PullBuffer(Buffer):
     """The messages of a pull consumer, leased ahead."""
 
     def __init__(
         self,
-        hub: Consuming,
+        hub: ConsumerHub,
         make: type[Delivery],
         address: Address,
         config: ConsumerConfig,
@@ -58,7 +58,7 @@ class PullIntake(Intake):
         self._least, self._most = least, most
         self._window = least
         self._size = 0.0  # of a message, on average
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[int, OpenPull] = {}
         self._backlog = False  # the last lease left messages behind
         self._one_large = False  # the next message is larger than what a pull may bring
         self._not_before = 0.0
@@ -86,7 +86,7 @@ class PullIntake(Intake):
         if box is not None and box.entries:
             self.hub.flush(box)
 
-    def _next_pull(self) -> Ticket | None:
+    def _next_pull(self) -> OpenPull | None:
         now = time.monotonic()
         with self.lock:
             if (
@@ -107,7 +107,7 @@ class PullIntake(Intake):
             self._adapt(now)
             batch, limit = (1, 0) if self._one_large else (min(room, self._batch), self._bytes)
             number = self.hub.connection.packer.take_number()
-            ticket = Ticket(self._address, self, Pull(number, batch, limit, self._expires))
+            ticket = OpenPull(self._address, self, Pull(number, batch, limit, self._expires))
             self._tickets[number] = ticket
             return ticket
 
@@ -137,7 +137,7 @@ class PullIntake(Intake):
 
     # -- what comes
 
-    def leased(self, ticket: Ticket, lease: Lease) -> None:
+    def leased(self, ticket: OpenPull, lease: Lease) -> None:
         if lease.sequences:
             self._one_large = False
             self._backlog = lease.pending > 0
@@ -149,7 +149,7 @@ class PullIntake(Intake):
                 self._ended(lease, ticket)
             self.hub.later(self.refill)
 
-    def _ended(self, lease: Lease, ticket: Ticket) -> None:
+    def _ended(self, lease: Lease, ticket: OpenPull) -> None:
         if lease.description == "Exceeded MaxWaiting":
             self._not_before = time.monotonic() + _PAUSE
             return

@@ -21,7 +21,7 @@ from railgun.model.durations import NANOS
 from railgun.protocol.leases import AckRun, Lease, Pull
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.facade.message import Delivery
 
 CONSUMER_DELETED = "Consumer Deleted"
@@ -30,14 +30,14 @@ CONSUMER_DELETED = "Consumer Deleted"
 class PullOwner(ParcelOwner, Protocol):
     """Who waits for a pull."""
 
-    def leased(self, ticket: Ticket, lease: Lease) -> None:
+    def leased(self, ticket: OpenPull, lease: Lease) -> None:
         """A lease that answers the pull; ``lease.done`` ends it. Called in the order of the shard, by one thread."""
 
     def failed(self, error: RailgunError) -> None:
         """The connection is of no more use: nothing more will come."""
 
 
-class Ticket:
+class OpenPull:
     """One pull that waits at a shard."""
 
     __slots__ = ("address", "again", "ends", "got", "id", "owner", "pull")
@@ -65,18 +65,18 @@ class Ticket:
         )
 
 
-class LeaseBook:
+class OpenPulls:
     """The waiting pulls of one connection. Thread-safe; it calls nobody while it holds its lock."""
 
-    def __init__(self, hub: Consuming) -> None:
+    def __init__(self, hub: ConsumerHub) -> None:
         self._hub = hub
         self._lock = threading.Lock()
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[int, OpenPull] = {}
 
     # -- pulls
 
     def open(
-        self, ticket: Ticket, box: AckBox | None, delivered: Delivered, acks: Sequence[AckRun] = ()
+        self, ticket: OpenPull, box: AckBox | None, delivered: Delivered, acks: Sequence[AckRun] = ()
     ) -> None:
         """Send a pull, and before it in the same command what the box holds, and ``acks``.
 
@@ -93,22 +93,22 @@ class LeaseBook:
             self.forget(ticket)
             raise
 
-    def add(self, ticket: Ticket) -> None:
+    def add(self, ticket: OpenPull) -> None:
         """Wait for a pull that somebody else sends."""
         with self._lock:
             self._tickets[ticket.id] = ticket
 
-    def forget(self, ticket: Ticket) -> bool:
+    def forget(self, ticket: OpenPull) -> bool:
         """Nobody waits for it any more; whether somebody did until now."""
         with self._lock:
             return self._tickets.pop(ticket.id, None) is not None
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, ticket: OpenPull) -> None:
         """Give the pull up, and tell the shard."""
         if self.forget(ticket) and not self._hub.closed:
             self._hub.tell_later(ticket.address, cancelled=[ticket.id])
 
-    def waiting(self) -> list[Ticket]:
+    def waiting(self) -> list[OpenPull]:
         with self._lock:
             return list(self._tickets.values())
 
@@ -138,7 +138,7 @@ class LeaseBook:
             self.forget(ticket)
         ticket.owner.leased(ticket, lease)
 
-    def _moved_on(self, ticket: Ticket, lease: Lease) -> bool:
+    def _moved_on(self, ticket: OpenPull, lease: Lease) -> bool:
         """The consumer that was asked is gone: one of the same name may live, and is asked instead, once."""
         if lease.description != CONSUMER_DELETED or not ticket.address.number or ticket.again is not None:
             return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from railgun.api.names import ApiName, Operation, parse
 from railgun.client.calls import PendingCall
-from railgun.client.consuming.buffer import Intake
+from railgun.client.consuming.buffer import Buffer
 from railgun.client.facade.message import Delivery, status_message
 from railgun.errors import ConsumerNotFound, RailgunError
 from railgun.model import headers as h
@@ -19,7 +19,7 @@ from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming.ack_box import Address
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
 
 logger = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ _STALLED = (
 _SILENCE = 10.0  # seconds after which it is asked whether a consumer is still there
 
 
-class PushIntake(Intake):
+class PushBuffer(Buffer):
     """What is sent to one subject, until it is taken."""
 
     def __init__(
         self,
-        hub: Consuming,
+        hub: ConsumerHub,
         make: type[Delivery],
         subject: str,
         group: str,
@@ -124,11 +124,11 @@ class PushIntake(Intake):
         super().close()
 
 
-class BoundIntake(PushIntake):
+class BoundBuffer(PushBuffer):
     """What one push consumer delivers. It ends when the consumer is gone, which nobody tells a listener."""
 
     def __init__(
-        self, hub: Consuming, make: type[Delivery], address: Address, config: ConsumerConfig
+        self, hub: ConsumerHub, make: type[Delivery], address: Address, config: ConsumerConfig
     ) -> None:
         assert config.deliver_subject is not None
         group = config.deliver_group or ""

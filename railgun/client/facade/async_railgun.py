@@ -16,7 +16,7 @@ from railgun.client.connection.connection import Connection
 from railgun.client.connection.unrouted import Unrouted
 from railgun.client.consuming import listeners as listening
 from railgun.client.consuming.listeners import AsyncListener
-from railgun.client.consuming.push_buffer import PushIntake
+from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.advisories import AsyncAdvisories
 from railgun.client.facade.connect import (
     DEFAULT_ADDRESS,
@@ -296,7 +296,7 @@ class AsyncRailgun:
         self, subject: str, group: str | None = None, *, statuses: bool = False
     ) -> AsyncListener:
         """See :meth:`railgun.Railgun.listen`."""
-        intake = PushIntake(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
+        intake = PushBuffer(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
         await steps.run_async(listening.listen(self._connection.consuming, intake))
         return AsyncListener(intake)
 

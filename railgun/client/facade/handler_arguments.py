@@ -15,7 +15,7 @@ from railgun.errors import ConfigError
 Argument = Callable[[Delivery], Any]
 
 
-class Unreadable(Exception):
+class UnreadableMessage(Exception):
     """The payload is not what the handler takes; the text says why."""
 
 
@@ -23,7 +23,7 @@ def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
     """What makes the arguments of the function. A parameter of type ``Message``, or without a type, gets the message;
     ``bytes`` and ``str`` get the payload as it is; any other type gets the payload's JSON, validated by pydantic.
 
-    Raises ConfigError for a function that cannot be called so; the result raises :class:`Unreadable`.
+    Raises ConfigError for a function that cannot be called so; the result raises :class:`UnreadableMessage`.
     """
     try:
         hints = get_type_hints(function)
@@ -63,14 +63,14 @@ def _text(message: Delivery) -> str:
     try:
         return message.text
     except UnicodeDecodeError as error:
-        raise Unreadable(f"not a text: {error}") from error
+        raise UnreadableMessage(f"not a text: {error}") from error
 
 
 def _validated(adapter: TypeAdapter[Any], message: Delivery) -> Any:
     try:
         return adapter.validate_json(message.payload)
     except ValidationError as error:
-        raise Unreadable(_in_words(error)) from error
+        raise UnreadableMessage(_in_words(error)) from error
 
 
 def _in_words(error: ValidationError) -> str:

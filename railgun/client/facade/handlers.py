@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from railgun.client import steps
-from railgun.client.consuming.buffer import Intake
-from railgun.client.facade.handler_arguments import Unreadable, bind
+from railgun.client.consuming.buffer import Buffer
+from railgun.client.facade.handler_arguments import UnreadableMessage, bind
 from railgun.client.facade.message import AsyncMessage, Delivery, Message
 from railgun.client.facade.messages import open_intake
 from railgun.client.facade.subscription import AsyncSubscription, Running, Subscription
@@ -83,7 +83,7 @@ class Handler:
     def name(self) -> str:
         return f"{self.stream}/{self.consumer}"
 
-    def open(self, connection: Connection, make: type[Delivery]) -> Steps[tuple[Intake, Running | None]]:
+    def open(self, connection: Connection, make: type[Delivery]) -> Steps[tuple[Buffer, Running | None]]:
         """Make or change the consumer, and begin to lease its messages."""
         yield from consumer_calls.create(connection, self.stream, self.config, consumer_operations.EITHER)
         hub = connection.consuming
@@ -92,7 +92,7 @@ class Handler:
 
     def failed(self, message: Delivery, error: Exception) -> None:
         """Say what becomes of a message whose handler raised."""
-        if isinstance(error, Reject | Unreadable):
+        if isinstance(error, Reject | UnreadableMessage):
             reason = error.reason if isinstance(error, Reject) else str(error)
             logger.warning("%s rejects message %d: %s", self.name, message.sequence, reason)
             if not message.acknowledged:

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from railgun.client import steps
-from railgun.client.consuming.buffer import Intake
+from railgun.client.consuming.buffer import Buffer
 from railgun.client.consuming.fetch import prepared
 from railgun.client.consuming.listeners import listen
-from railgun.client.consuming.pull_buffer import PullIntake
-from railgun.client.consuming.push_buffer import BoundIntake
+from railgun.client.consuming.pull_buffer import PullBuffer
+from railgun.client.consuming.push_buffer import BoundBuffer
 from railgun.client.facade.message import AsyncMessage, Delivery, Message
 from railgun.client.operations import consumers as consumer_operations
 from railgun.client.operations import flows as session
@@ -25,15 +25,15 @@ from railgun.errors import ConsumerBound
 from railgun.model.consumer_info import ConsumerInfo
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
 
 LEAST = 64  # messages that an iteration leases ahead at least
 _CHUNK = 32  # messages between two looks at what is left
 
 
 def open_intake(
-    hub: Consuming, stream: str, consumer: str, make: type[Delivery], *, least: int = LEAST
-) -> Steps[Intake]:
+    hub: ConsumerHub, stream: str, consumer: str, make: type[Delivery], *, least: int = LEAST
+) -> Steps[Buffer]:
     """What a consumer delivers, pulled or pushed as it is configured. Raises ConsumerNotFound, ConsumerBound (PSH-05)."""
     connection = hub.connection
     info: ConsumerInfo = yield from session.call(
@@ -44,10 +44,10 @@ def open_intake(
     if config.deliver_subject:
         if info.push_bound and not config.deliver_group:
             raise ConsumerBound(consumer)
-        pushed = BoundIntake(hub, make, address, config)
+        pushed = BoundBuffer(hub, make, address, config)
         yield from listen(hub, pushed)
         return pushed
-    pulled = PullIntake(hub, make, address, config, least=least)
+    pulled = PullBuffer(hub, make, address, config, least=least)
     hub.hold(pulled)
     return pulled
 
@@ -55,10 +55,10 @@ def open_intake(
 class Messages:
     """An endless iteration, made by ``Consumer.messages``. A context manager; leaving the loop ends it too."""
 
-    def __init__(self, hub: Consuming, stream: str, consumer: str) -> None:
+    def __init__(self, hub: ConsumerHub, stream: str, consumer: str) -> None:
         self._hub = hub
         self._of = (stream, consumer)
-        self._intake: Intake | None = None
+        self._intake: Buffer | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class Messages:
     ) -> None:
         self.close()
 
-    def _opened(self) -> Intake:
+    def _opened(self) -> Buffer:
         if self._intake is None:
             self._intake = steps.run(open_intake(self._hub, *self._of, Message))
             weakref.finalize(self, self._intake.orphaned)
@@ -114,10 +114,10 @@ class Messages:
 class AsyncMessages:
     """As :class:`Messages`, for ``async for``. Close it, or use ``async with``: a loop that is left ends it only later."""
 
-    def __init__(self, hub: Consuming, stream: str, consumer: str) -> None:
+    def __init__(self, hub: ConsumerHub, stream: str, consumer: str) -> None:
         self._hub = hub
         self._of = (stream, consumer)
-        self._intake: Intake | None = None
+        self._intake: Buffer | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -128,7 +128,7 @@ class AsyncMessages:
     ) -> None:
         await self.close()
 
-    async def _opened(self) -> Intake:
+    async def _opened(self) -> Buffer:
         if self._intake is None:
             self._intake = await steps.run_async(open_intake(self._hub, *self._of, AsyncMessage))
             weakref.finalize(self, self._intake.orphaned)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from railgun.client import steps
 from railgun.client.consuming.fetch import prepared
 from railgun.client.consuming.listeners import listen
-from railgun.client.consuming.push_buffer import PushIntake
+from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.message import AsyncMessage, Delivery, Message
 from railgun.client.operations import consumers as consumer_operations
 from railgun.client.operations import flows as session
@@ -40,7 +40,7 @@ _START = ("deliver_policy", "opt_start_seq", "opt_start_time")
 _LAST_CONSUMER = "Nats-Last-Consumer"
 
 
-class _Watched(PushIntake):
+class _Watched(PushBuffer):
     """What one of the consumers delivers, and when it was last heard of."""
 
     def __init__(self, connection: Connection, make: type[Delivery], subject: str, shard: int) -> None:

@@ -11,7 +11,7 @@ from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming import listeners as listening
 from railgun.client.consuming.listeners import Listener
-from railgun.client.consuming.push_buffer import PushIntake
+from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.advisories import Advisories
 from railgun.client.facade.connect import (
     DEFAULT_ADDRESS,
@@ -269,7 +269,7 @@ class Railgun:
         Every plain listener gets every message; of those of one ``group`` each message goes to one. ``statuses``: idle
         heartbeats and flow control requests come as messages too, and flow control is the caller's to answer.
         """
-        intake = PushIntake(self._connection.consuming, Message, subject, group or "", statuses=statuses)
+        intake = PushBuffer(self._connection.consuming, Message, subject, group or "", statuses=statuses)
         steps.run(listening.listen(self._connection.consuming, intake))
         return Listener(intake)
 

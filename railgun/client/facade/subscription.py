@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from railgun.client import steps
-from railgun.client.consuming.buffer import Intake
+from railgun.client.consuming.buffer import Buffer
 from railgun.client.facade.message import AsyncMessage, Delivery, Message
 from railgun.client.facade.messages import open_intake
 from railgun.errors import ConfigError, RailgunError
 
 if TYPE_CHECKING:
-    from railgun.client.consuming.hub import Consuming
+    from railgun.client.consuming.hub import ConsumerHub
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _CHUNK = 32
 class Running:
     """Messages whose handlers run: their ack wait is renewed as long as they do."""
 
-    def __init__(self, hub: Consuming, renewal: float) -> None:
+    def __init__(self, hub: ConsumerHub, renewal: float) -> None:
         self._hub = hub
         self._renewal = renewal
         self._messages: dict[int, tuple[Delivery, float]] = {}
@@ -64,7 +64,7 @@ class Running:
 class _Subscribed:
     """What both kinds have in common."""
 
-    def __init__(self, intake: Intake, name: str, running: Running | None) -> None:
+    def __init__(self, intake: Buffer, name: str, running: Running | None) -> None:
         self._intake = intake
         self._name = name
         self._running = running
@@ -120,7 +120,7 @@ class Subscription(_Subscribed):
 
     def __init__(
         self,
-        intake: Intake,
+        intake: Buffer,
         name: str,
         handler: Callable[[Message], object],
         concurrency: int,
@@ -140,7 +140,7 @@ class Subscription(_Subscribed):
     @classmethod
     def open(
         cls,
-        hub: Consuming,
+        hub: ConsumerHub,
         stream: str,
         consumer: str,
         handler: Callable[[Message], object],
@@ -214,7 +214,7 @@ class AsyncSubscription(_Subscribed):
 
     def __init__(
         self,
-        intake: Intake,
+        intake: Buffer,
         name: str,
         handler: Callable[[AsyncMessage], Awaitable[object]],
         concurrency: int,
@@ -230,7 +230,7 @@ class AsyncSubscription(_Subscribed):
     @classmethod
     async def open(
         cls,
-        hub: Consuming,
+        hub: ConsumerHub,
         stream: str,
         consumer: str,
         handler: Callable[[AsyncMessage], Awaitable[object]],

@@ -17,10 +17,10 @@ from railgun.semantics.consumers.events import Event
 from railgun.semantics.consumers.pending.position import Removals
 from railgun.semantics.steps import finish
 from railgun.state import keys
-from railgun.state.unreadable_entries import Unreadable
+from railgun.state.unreadable_entries import UnreadableEntry
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 REMEMBERED_SUBJECTS = (
     100_000  # whether somebody is interested: a stream of ever new ones must not grow without bound
@@ -31,7 +31,7 @@ DELETED = "Unacknowledged message was deleted"
 class Consumers:
     """All consumers of a stream. Those that nothing happens to cost nothing."""
 
-    def __init__(self, stream: StreamState) -> None:
+    def __init__(self, stream: OwnedStream) -> None:
         self._stream = stream
         self.events: list[Event] = []  # of the drain that runs; whoever tells of them clears the list
         self.removals = Removals()
@@ -62,7 +62,7 @@ class Consumers:
         for key, data in found:
             try:
                 consumer = ConsumerState.load(self._stream, key, data)
-            except Unreadable as error:
+            except UnreadableEntry as error:
                 if self._stream.config.retention != "limits":
                     raise
                 self.unreadable[consumer_name(data)] = str(error)

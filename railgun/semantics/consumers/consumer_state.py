@@ -20,15 +20,15 @@ from railgun.semantics.consumers.delivery import delivery
 from railgun.semantics.consumers.delivery.basket import Basket, Run, Taken
 from railgun.semantics.consumers.events import Event, Kind
 from railgun.semantics.consumers.pending.given_up import GivenUp
-from railgun.semantics.consumers.pending.parked import InStreamOrder, InTurn, Owed
+from railgun.semantics.consumers.pending.parked import InStreamOrder, InTurn, Parked
 from railgun.semantics.consumers.pending.pending_runs import PendingRun, PendingRuns
-from railgun.semantics.consumers.pending.position import Ahead
+from railgun.semantics.consumers.pending.position import Position
 from railgun.semantics.messages.blocks import Entry
 from railgun.state import keys
 from railgun.state.unreadable_entries import decoded
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 __all__ = ["ConsumerState", "Pair", "Run", "Taken"]
 
@@ -53,11 +53,11 @@ class ConsumerState:
 
     terms: Terms
     redelivery: Redelivery
-    owed: Owed
-    ahead: Ahead
+    owed: Parked
+    ahead: Position
 
     def __init__(
-        self, stream: StreamState, number: int, config: ConsumerConfig, created: int, start: int
+        self, stream: OwnedStream, number: int, config: ConsumerConfig, created: int, start: int
     ) -> None:
         """``start``: the sequence that it begins at."""
         self.stream = stream
@@ -72,7 +72,7 @@ class ConsumerState:
         self._configure(config, start)
 
     @classmethod
-    def load(cls, stream: StreamState, key: bytes, data: bytes) -> ConsumerState:
+    def load(cls, stream: OwnedStream, key: bytes, data: bytes) -> ConsumerState:
         """The consumer as the table holds it. Raises Unreadable."""
         record = decoded(key, wire.decode, "consumer_record", data)
         config = decoded(key, ConsumerConfig.from_json, record["config"])
@@ -94,7 +94,7 @@ class ConsumerState:
             self.owed = InTurn(self.pending, self.terms.per_subject, self._subject_of)
         else:
             self.owed = InStreamOrder(self.pending)
-        self.ahead = Ahead(self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence)
+        self.ahead = Position(self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence)
 
     def reconfigure(self, config: ConsumerConfig) -> None:
         """Take over a checked configuration; the position stays (CON-14), waits count anew (RDL-15)."""

@@ -13,7 +13,7 @@ from railgun.semantics.messages.searching import stretch
 
 if TYPE_CHECKING:
     from railgun.semantics.consumers.consumer_state import ConsumerState
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 LATE_AT_MOST = 1_000  # sequences of one late acknowledgement that are looked at
 DROPPED_AT_ONCE = 25_000  # messages that are looked at when a consumer goes; the rest is left to later drains
@@ -61,7 +61,7 @@ def resolved(consumer: ConsumerState, ranges: Iterable[Range]) -> None:
 
 
 def drop_unneeded(
-    stream: StreamState, start: int, end: int, wanted: Filter, consumers: Iterable[ConsumerState]
+    stream: OwnedStream, start: int, end: int, wanted: Filter, consumers: Iterable[ConsumerState]
 ) -> None:
     """Remove those messages of [start, end) that the filter selects and none of the consumers needs."""
     concerned = list(consumers)
@@ -69,7 +69,7 @@ def drop_unneeded(
         start, _ = _drop_stretch(stream, start, end, wanted, concerned)
 
 
-def drop_all_unneeded(stream: StreamState, start: int, end: int, wanted: Filter) -> None:
+def drop_all_unneeded(stream: OwnedStream, start: int, end: int, wanted: Filter) -> None:
     """As :func:`drop_unneeded`, for all consumers of the stream. Of very many messages a part goes now, the rest later."""
     stream.unneeded.append(Unneeded(start, end, list(wanted.patterns)))
     left = DROPPED_AT_ONCE
@@ -79,7 +79,7 @@ def drop_all_unneeded(stream: StreamState, start: int, end: int, wanted: Filter)
         stream.fall_behind()
 
 
-def drop_everything(stream: StreamState) -> None:
+def drop_everything(stream: OwnedStream) -> None:
     """No consumer is left (RET-15)."""
     if stream.compacted and stream.messages > DROPPED_AT_ONCE:  # each of them needs a word in the log
         drop_all_unneeded(stream, 0, stream.last_seq + 1, Filter())
@@ -88,7 +88,7 @@ def drop_everything(stream: StreamState) -> None:
         stream.purge_below(stream.last_seq + 1)
 
 
-def drop_some(stream: StreamState) -> int:
+def drop_some(stream: OwnedStream) -> int:
     """Go on with what is left of :func:`drop_all_unneeded`; what it cost."""
     start, end, patterns = stream.unneeded[0]
     further, cost = _drop_stretch(stream, start, end, Filter(patterns), list(stream.consumers))
@@ -97,7 +97,7 @@ def drop_some(stream: StreamState) -> int:
 
 
 def _drop_stretch(
-    stream: StreamState, start: int, end: int, wanted: Filter, concerned: list[ConsumerState]
+    stream: OwnedStream, start: int, end: int, wanted: Filter, concerned: list[ConsumerState]
 ) -> tuple[int, int]:
     """Look at some blocks from ``start`` on: where to go on, and the cost."""
     runs, reached, cost = stretch(stream, start, end, wanted, BLOCKS_AT_ONCE)

@@ -14,7 +14,7 @@ V = TypeVar("V")
 _ABSENT: Any = object()
 
 
-class Journal:
+class UndoLog:
     """Remembers how to take back what was changed since the last :meth:`clear`."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
 
-class BodiesAtHand:
+class BodyLookup:
     """The bodies of one stream's messages, as far as its owner has them."""
 
     def __init__(self, overlay: Overlay, incarnation: int, memory: ShardMemory) -> None:

@@ -13,19 +13,19 @@ from railgun.model.cluster_limits import LARGE_MESSAGE
 from railgun.semantics.messages.blocks import Entry
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 SPAN = 10_000  # offsets: a log that is not longer is left alone
 OF_THE_LIVE = 8  # and so is one that has fewer offsets than so many times the stream's messages
 AT_ONCE = 32  # messages copied in one drain, each of which may have to be read from the log
 
 
-def log_start(stream: StreamState) -> int:
+def log_start(stream: OwnedStream) -> int:
     """Where the log begins to be needed: at the first message that is not copied."""
     return stream.index.offset(max(stream.first_seq, stream.copied_below), stream.log_end)
 
 
-def to_copy(stream: StreamState) -> list[Entry]:
+def to_copy(stream: OwnedStream) -> list[Entry]:
     """The messages to copy in this drain, the oldest ones; mostly none."""
     if stream.compacted or not stream.messages:
         return []  # compaction drops what is gone, wherever it lies

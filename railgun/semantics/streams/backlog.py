@@ -8,20 +8,20 @@ from __future__ import annotations
 from railgun.semantics.consumers import retention
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams import limits
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 
 
-def is_behind(stream: StreamState) -> bool:
+def is_behind(stream: OwnedStream) -> bool:
     """Whether something is left to do."""
     return bool(stream.crowded or stream.unneeded) or limits.is_over(stream)
 
 
-def note(stream: StreamState) -> None:
+def note(stream: OwnedStream) -> None:
     """The stream was loaded, or its limits have changed."""
     stream.fall_behind(is_behind(stream))
 
 
-def catch_up(stream: StreamState) -> Steps[None]:
+def catch_up(stream: OwnedStream) -> Steps[None]:
     """Everything that is left to do, in steps."""
     while is_behind(stream):
         if stream.crowded:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from railgun.semantics.messages.blocks import NEVER, Entry
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 EXPIRED_AT_ONCE = 5_000  # in one drain: no transaction grows without bound
 _SHIFT = 6  # stretches of so many sequences (as bits) have one ending in memory
@@ -23,7 +23,7 @@ class Expiry:
     for when that one is over or its message is gone.
     """
 
-    def __init__(self, stream: StreamState) -> None:
+    def __init__(self, stream: OwnedStream) -> None:
         self._stream = stream
         self._earliest: dict[
             int, tuple[int, int]

@@ -9,7 +9,7 @@ from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
 from railgun.semantics.consumers.delivery.selection import runs_in
 from railgun.semantics.messages import searching
-from railgun.semantics.streams.owned_stream import ONE_BY_ONE, Entry, StreamState
+from railgun.semantics.streams.owned_stream import ONE_BY_ONE, Entry, OwnedStream
 
 STRETCH = 2_000  # messages that are removed in one go
 WHILE_BEHIND = (
@@ -17,14 +17,14 @@ WHILE_BEHIND = (
 )
 
 
-def needs_trim(state: StreamState, count: int, size: int) -> bool:
+def needs_trim(state: OwnedStream, count: int, size: int) -> bool:
     """Storing so much would pass a limit of the stream."""
     config = state.config
     return (0 < config.max_msgs < state.messages + count) or (0 < config.max_bytes < state.bytes + size)
 
 
 def check(
-    state: StreamState, subject: str, size: int, platform: ClusterLimits, room: int, *, rollup: bool
+    state: OwnedStream, subject: str, size: int, platform: ClusterLimits, room: int, *, rollup: bool
 ) -> Refusal | None:
     """Why this message may not be stored, or None. ``room``: bytes that the platform has left."""
     if size > room:
@@ -53,7 +53,7 @@ def check(
     return None
 
 
-def is_over(state: StreamState) -> bool:
+def is_over(state: OwnedStream) -> bool:
     """Whether the stream holds more than its limits allow, and the oldest are to go. Nothing leaves a sealed one (UPD-08).
 
     UPD-06: under discard new, a stream that was full before its limits sank stays so, and refuses.
@@ -64,7 +64,7 @@ def is_over(state: StreamState) -> bool:
     return 0 < config.max_msgs < state.messages or 0 < config.max_bytes < state.bytes
 
 
-def enforce(state: StreamState, subject: str, previous: int, *, why: str = "limit") -> None:
+def enforce(state: OwnedStream, subject: str, previous: int, *, why: str = "limit") -> None:
     """Remove the oldest until the stream is within its limits, after one more on ``subject``.
 
     ``previous`` is the newest message of the subject before that one, 0 if there was none. Where very many have to go, a
@@ -85,7 +85,7 @@ def enforce(state: StreamState, subject: str, previous: int, *, why: str = "limi
         state.fall_behind()
 
 
-def tighten(state: StreamState, before: StreamConfig) -> None:
+def tighten(state: OwnedStream, before: StreamConfig) -> None:
     """The configuration changed: what is beyond the new limits is left to remove (UPD-06); of a sealed stream, nothing (UPD-08)."""
     per_subject, former = state.config.max_msgs_per_subject, before.max_msgs_per_subject
     if state.config.sealed:
@@ -96,7 +96,7 @@ def tighten(state: StreamState, before: StreamConfig) -> None:
         state.crowded = max(state.first_seq, 1)
 
 
-def thin_out(state: StreamState) -> int:
+def thin_out(state: OwnedStream) -> int:
     """Go on removing the oldest of subjects that have too many, from where ``crowded`` is; what it cost."""
     doomed: list[int] = []
     excess: dict[str, int] = {}
@@ -117,7 +117,7 @@ def thin_out(state: StreamState) -> int:
     return cost + len(doomed) * ONE_BY_ONE
 
 
-def trim(state: StreamState, most: int) -> int:
+def trim(state: OwnedStream, most: int) -> int:
     """Remove the oldest, about so many at most, until the stream is within its limits; how many went."""
     before = state.messages
     while before - state.messages < most and is_over(state):
@@ -125,7 +125,7 @@ def trim(state: StreamState, most: int) -> int:
     return before - state.messages
 
 
-def _end_of_trim(state: StreamState) -> int:
+def _end_of_trim(state: OwnedStream) -> int:
     """Up to here, the oldest messages must all go: a whole block, or as many of it as are too many."""
     config = state.config
     too_many = state.messages - config.max_msgs if config.max_msgs > 0 else 0

@@ -22,7 +22,7 @@ from railgun.protocol.topics import Names
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.retention import Unneeded
 from railgun.semantics.messages.blocks import NEVER, Entry
-from railgun.semantics.messages.body_lookup import BodiesAtHand
+from railgun.semantics.messages.body_lookup import BodyLookup
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.stored import StoredMessages
 from railgun.semantics.streams.deduplication import DedupWindow
@@ -31,7 +31,7 @@ from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
-__all__ = ["ONE_BY_ONE", "Entry", "StreamState"]
+__all__ = ["ONE_BY_ONE", "Entry", "OwnedStream"]
 
 ONE_BY_ONE = 5  # what removing a message by itself costs, in messages looked at
 
@@ -69,7 +69,7 @@ def _checked(incarnation: int, data: bytes) -> dict[str, Any]:
     return record
 
 
-class StreamState(StoredMessages):
+class OwnedStream(StoredMessages):
     """A stream and what it holds. Changes are durable once :meth:`seal` ran and its drain is committed."""
 
     def __init__(
@@ -95,7 +95,7 @@ class StreamState(StoredMessages):
         self._stored = 0  # messages of the drain that runs
         self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
         self.expiry = Expiry(self)
-        self.bodies = BodiesAtHand(overlay, incarnation, self._memory)
+        self.bodies = BodyLookup(overlay, incarnation, self._memory)
         self.consumers = Consumers(self)
         self._configure(config)
         self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
@@ -106,7 +106,7 @@ class StreamState(StoredMessages):
     @classmethod
     def load(
         cls, overlay: Overlay, incarnation: int, names: Names, memory: ShardMemory | None = None
-    ) -> StreamState:
+    ) -> OwnedStream:
         """The stream as the table holds it."""
         record = read_record(overlay, incarnation)
         name, config = (

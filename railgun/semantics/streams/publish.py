@@ -18,7 +18,7 @@ from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
 from railgun.semantics.streams import limits, ttl
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 
 _ID_HEADER_BYTES = h.block_size([(h.MSG_ID, b"")])
 _NO_HEADERS: Headers = ()
@@ -82,7 +82,7 @@ class Outcome:
 
 
 def publish_pack(
-    state: StreamState,
+    state: OwnedStream,
     subjects: list[str],
     ids: list[str],
     headers: list[list[tuple[str, bytes]]],
@@ -124,7 +124,7 @@ def publish_pack(
 
 
 def _publish_columns(
-    state: StreamState,
+    state: OwnedStream,
     subjects: list[str],
     ids: list[str],
     payloads: list[bytes],
@@ -184,7 +184,7 @@ def largest_message(config: StreamConfig) -> int:
 
 
 def _publish_one(
-    state: StreamState, message: Message, time: int, platform: ClusterLimits, room: int, log: Stored
+    state: OwnedStream, message: Message, time: int, platform: ClusterLimits, room: int, log: Stored
 ) -> Refusal | int:
     """The sequence; minus the original's sequence for a duplicate; or why not."""
     config = state.config
@@ -252,7 +252,7 @@ def _instructions(headers: Headers) -> dict[str, bytes]:
     return {name: value for name, value in said.items() if value or name not in _EMPTY_IS_ABSENT}
 
 
-def _check_headers(state: StreamState, given: dict[str, bytes]) -> Refusal | None:
+def _check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None:
     if h.INCREMENT in given:
         return refusals.COUNTERS_DISABLED  # CTR-10: no stream has the option yet
     if h.BATCH_ID in given:
@@ -263,7 +263,7 @@ def _check_headers(state: StreamState, given: dict[str, bytes]) -> Refusal | Non
     return None
 
 
-def _check_expectations(state: StreamState, subject: str, given: dict[str, bytes]) -> Refusal | None:
+def _check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]) -> Refusal | None:
     """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one; what is not a number is wrong (PUB-16)."""
     on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
     pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
@@ -291,7 +291,7 @@ def _number(value: bytes) -> int | None:
     return int(value) if value.isdigit() and len(value) <= _LONGEST_NUMBER else None
 
 
-def _rollup(state: StreamState, value: bytes | None) -> str | Refusal:
+def _rollup(state: OwnedStream, value: bytes | None) -> str | Refusal:
     """``sub``, ``all``, or empty for an ordinary message (PUB-21, PUB-22)."""
     if value is None:
         return ""
@@ -303,7 +303,7 @@ def _rollup(state: StreamState, value: bytes | None) -> str | Refusal:
     return text.lower()
 
 
-def _roll_up(state: StreamState, subject: str, sequence: int, rollup: str) -> None:
+def _roll_up(state: OwnedStream, subject: str, sequence: int, rollup: str) -> None:
     if rollup == "all":
         state.purge_below(sequence)
         return

@@ -19,7 +19,7 @@ from railgun.protocol.avro import Frame, HeaderList, Located
 from railgun.protocol.frames import direct_frame, get_frame, status_frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
-from railgun.semantics.streams.owned_stream import Entry, StreamState
+from railgun.semantics.streams.owned_stream import Entry, OwnedStream
 
 MAX_RESULTS = 1_024  # GET-17
 MAX_ANSWER = 4_194_304  # an answer is one record: a batch ends there, and says what is pending
@@ -69,7 +69,7 @@ class GetRequest(NamedTuple):
         )
 
 
-def plain_get(stream: StreamState, request: GetRequest) -> Steps[Frame | Refusal]:
+def plain_get(stream: OwnedStream, request: GetRequest) -> Steps[Frame | Refusal]:
     """The one message that the request asks for (GET-01 … GET-04)."""
     if not request.fits_plain_get:
         return BAD_REQUEST
@@ -79,7 +79,7 @@ def plain_get(stream: StreamState, request: GetRequest) -> Steps[Frame | Refusal
     return located(stream, entry, "get", no_headers=request.no_hdr)
 
 
-def direct_get(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
+def direct_get(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
     """Messages as they are, with where they came from in their headers; or a status (GET-08 … GET-18)."""
     if request.empty:
         return [status_frame(408, "Empty Request")]
@@ -95,14 +95,14 @@ def direct_get(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
     return [_message(stream, entry, request.no_hdr)]
 
 
-def direct_get_by_subject(stream: StreamState, subject: str, request: GetRequest) -> Steps[list[Frame]]:
+def direct_get_by_subject(stream: OwnedStream, subject: str, request: GetRequest) -> Steps[list[Frame]]:
     """The short form: the subject is in the name, and the request may select nothing else (GET-10)."""
     if not request.empty or request.batch or request.up_to_seq or request.up_to_time is not None:
         return [status_frame(408, "Bad Request")]
     return (yield from direct_get(stream, request._replace(last_by_subj=subject)))
 
 
-def located(stream: StreamState, entry: Entry, form: str, *, no_headers: bool = False) -> Frame:
+def located(stream: OwnedStream, entry: Entry, form: str, *, no_headers: bool = False) -> Frame:
     """A frame that answers with this message: itself where it is at hand and not large, else its place in the log."""
     sequence = entry.sequence
     body = None if entry.size > LARGE_MESSAGE else stream.body(sequence)
@@ -114,7 +114,7 @@ def located(stream: StreamState, entry: Entry, form: str, *, no_headers: bool = 
     return make(message, no_headers=no_headers)
 
 
-def place_of(stream: StreamState, sequence: int, form: str, *, no_headers: bool = False) -> Located:
+def place_of(stream: OwnedStream, sequence: int, form: str, *, no_headers: bool = False) -> Located:
     """Where a message is in the log, at or behind the offset."""
     offset = stream.index.offset(sequence, stream.log_end)
     return Located(form, stream.topic, offset, sequence, stream.incarnation, no_headers)
@@ -129,7 +129,7 @@ def _bad_direct(request: GetRequest) -> bool:
     )
 
 
-def _one(stream: StreamState, request: GetRequest) -> Steps[Entry | None]:
+def _one(stream: OwnedStream, request: GetRequest) -> Steps[Entry | None]:
     if request.last_by_subj:  # GET-02
         return stream.entry((yield from searching.newest(stream, Filter(request.last_by_subj))))
     start = _start(stream, request)
@@ -138,11 +138,11 @@ def _one(stream: StreamState, request: GetRequest) -> Steps[Entry | None]:
     return stream.entry(start)
 
 
-def _start(stream: StreamState, request: GetRequest) -> int:
+def _start(stream: OwnedStream, request: GetRequest) -> int:
     return request.seq if request.start_time is None else stream.first_at(request.start_time)  # GET-04
 
 
-def _message(stream: StreamState, entry: Entry, no_headers: bool, *extra: tuple[str, int]) -> Frame:
+def _message(stream: OwnedStream, entry: Entry, no_headers: bool, *extra: tuple[str, int]) -> Frame:
     frame = located(stream, entry, "direct", no_headers=no_headers)
     if no_headers:  # GET-18
         return frame
@@ -160,7 +160,7 @@ def _message(stream: StreamState, entry: Entry, no_headers: bool, *extra: tuple[
 class _Allowance:
     """What a batch may still send: the caller's messages and bytes (GET-13), and what one answer can carry."""
 
-    def __init__(self, stream: StreamState, request: GetRequest) -> None:
+    def __init__(self, stream: OwnedStream, request: GetRequest) -> None:
         self._overhead = 16 if stream.config.storage == "memory" else 30  # STO-01: not sent, so not counted
         self._messages = request.batch or MAX_RESULTS
         self._bytes = request.max_bytes or MAX_ANSWER
@@ -176,7 +176,7 @@ class _Allowance:
 
 
 def _frames(
-    stream: StreamState, request: GetRequest, sequences: Iterable[int], pending: int
+    stream: OwnedStream, request: GetRequest, sequences: Iterable[int], pending: int
 ) -> tuple[list[Frame], int, int]:
     """Frames of those that still exist; then how many are pending, and the last sequence sent (GET-11)."""
     frames, last = [], 0
@@ -189,7 +189,7 @@ def _frames(
     return frames, pending, last
 
 
-def _batch(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:
+def _batch(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
     start, chosen = _start(stream, request), Filter(request.next_by_subj)
     pending = yield from searching.count_from(stream, start, chosen)
     allowance, found = _Allowance(stream, request), list[int]()
@@ -211,7 +211,7 @@ def _end_of_batch(pending: int, last: int, *extra: tuple[str, int]) -> Frame:
     return status_frame(204, "EOB", ((name, b"%d" % value) for name, value in numbers))
 
 
-def _multi_last(stream: StreamState, request: GetRequest) -> Steps[list[Frame]]:  # GET-15
+def _multi_last(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:  # GET-15
     up_to = request.up_to_seq or stream.last_seq
     if request.up_to_time is not None:  # GET-16: what was stored before that time
         up_to = stream.first_at(request.up_to_time) - 1

@@ -19,7 +19,7 @@ from railgun.model.refusals import (
 from railgun.model.subjects import Filter
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Memo, Steps
-from railgun.semantics.streams.owned_stream import ONE_BY_ONE, StreamState
+from railgun.semantics.streams.owned_stream import ONE_BY_ONE, OwnedStream
 
 STRETCH = 2_000  # messages removed in one step
 BLOCKS = 4  # looked at in one step
@@ -35,7 +35,7 @@ class PurgeRequest(NamedTuple):
     keep: int = 0
 
 
-def delete_message(stream: StreamState, sequence: int) -> Refusal | None:
+def delete_message(stream: OwnedStream, sequence: int) -> Refusal | None:
     """Remove one message (DEL-01, DEL-02). The log still holds its bytes until it is trimmed or compacted (C-30)."""
     if stream.config.sealed:
         return SEALED  # DEL-05
@@ -46,7 +46,7 @@ def delete_message(stream: StreamState, sequence: int) -> Refusal | None:
     return None
 
 
-def purge(stream: StreamState, request: PurgeRequest, memo: Memo) -> Steps[int | Refusal]:
+def purge(stream: OwnedStream, request: PurgeRequest, memo: Memo) -> Steps[int | Refusal]:
     """Remove what the request names; how many messages that were (DEL-06 … DEL-11).
 
     What goes is settled when the purge begins: messages that come while it is under way stay.
@@ -73,7 +73,7 @@ def purge(stream: StreamState, request: PurgeRequest, memo: Memo) -> Steps[int |
     return memo["purged"]
 
 
-def _oldest_kept(stream: StreamState, chosen: Filter, last: int, keep: int) -> Steps[int]:
+def _oldest_kept(stream: OwnedStream, chosen: Filter, last: int, keep: int) -> Steps[int]:
     """The sequence below which everything goes if so many of the newest stay; 0 if there are no more than these."""
     at = last
     while stream.messages and at >= stream.first_seq:
@@ -87,7 +87,7 @@ def _oldest_kept(stream: StreamState, chosen: Filter, last: int, keep: int) -> S
     return 0
 
 
-def _purge_below(stream: StreamState, bound: int, next_sequence: int, memo: Memo) -> Steps[None]:
+def _purge_below(stream: OwnedStream, bound: int, next_sequence: int, memo: Memo) -> Steps[None]:
     whole = bound > stream.last_seq
     if whole and (
         stream.messages <= STRETCH or not stream.compacted
@@ -105,7 +105,7 @@ def _purge_below(stream: StreamState, bound: int, next_sequence: int, memo: Memo
         stream.purge_below(next_sequence)
 
 
-def _purge_some(stream: StreamState, bound: int, chosen: Filter, memo: Memo) -> Steps[None]:  # DEL-09
+def _purge_some(stream: OwnedStream, bound: int, chosen: Filter, memo: Memo) -> Steps[None]:  # DEL-09
     if "end" not in memo:
         newest = yield from searching.newest(stream, chosen)
         memo["end"] = min(bound, newest + 1)
@@ -119,7 +119,7 @@ def _purge_some(stream: StreamState, bound: int, chosen: Filter, memo: Memo) -> 
         stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
 
 
-def _remove_all(stream: StreamState, runs: list[tuple[int, int]]) -> tuple[int, int]:
+def _remove_all(stream: OwnedStream, runs: list[tuple[int, int]]) -> tuple[int, int]:
     """Remove runs of messages; how many it were, and the cost."""
     before, cost = stream.messages, 0
     for start, end in runs:

@@ -12,7 +12,7 @@ from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.semantics.messages.blocks import NEVER
 from railgun.semantics.streams import limits
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 
 
 class Lifetime(NamedTuple):
@@ -72,7 +72,7 @@ class Marker(NamedTuple):
     headers: Headers
 
 
-def expire(state: StreamState, now: int) -> list[Marker]:
+def expire(state: OwnedStream, now: int) -> list[Marker]:
     """Remove what age and TTL end by ``now``; the markers that this leaves."""
     lifetime_of_markers = marker_lifetime(state.config)
     markers = []
@@ -94,7 +94,7 @@ def _marker_headers(lifetime_of_markers: int) -> Headers:
     return [(h.MARKER_REASON, b"MaxAge"), (h.TTL, seconds), (h.ROLLUP, b"sub")]
 
 
-def _leave_marker(state: StreamState, subject: str, lifetime_of_markers: int, now: int) -> Marker:
+def _leave_marker(state: OwnedStream, subject: str, lifetime_of_markers: int, now: int) -> Marker:
     headers = _marker_headers(lifetime_of_markers)
     size = state.size_of(subject, h.block_size(headers), b"")
     sequence = state.store(subject, size, now, expiry=-(now + lifetime_of_markers), headers=headers)

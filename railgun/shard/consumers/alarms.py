@@ -7,16 +7,16 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Generic, TypeVar
 
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 
 K = TypeVar("K", bound=Hashable)
 _SLACK = 256  # entries that no longer count, before the heap is built anew
 
 
-class Deadlines(Generic[K]):
+class Alarms(Generic[K]):
     """Times by key. Setting, changing and dropping cost the logarithm of how many there are; changes can be undone."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
         self._heap: list[
             tuple[int, int, K]

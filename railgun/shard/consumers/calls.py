@@ -26,14 +26,14 @@ from railgun.semantics.consumers.configuration.start import SEARCHED, Start, fin
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.steps import Steps
-from railgun.semantics.streams.owned_stream import StreamState
-from railgun.shard.consumers.commands import Consuming
-from railgun.shard.consumers.demand import Attendance, key_of
-from railgun.shard.consumers.push_targets import Listening
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.commands import ConsumerCommands
+from railgun.shard.consumers.demand import Demand, key_of
+from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
 from railgun.shard.consumers.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.shard.long_calls import Turn
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 
 CREATES = frozenset({Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE})
 OPERATIONS = frozenset(
@@ -47,7 +47,7 @@ OPERATIONS = frozenset(
     }
 )
 
-TellEvents = Callable[[StreamState, Work, int], None]
+TellEvents = Callable[[OwnedStream, OpenDrain, int], None]
 
 
 class ConsumerCalls:
@@ -55,9 +55,9 @@ class ConsumerCalls:
 
     def __init__(
         self,
-        attendance: Attendance,
-        listening: Listening,
-        consuming: Consuming,
+        attendance: Demand,
+        listening: PushTargets,
+        consuming: ConsumerCommands,
         pushing: Pushing,
         tell_events: TellEvents,
     ) -> None:
@@ -68,7 +68,13 @@ class ConsumerCalls:
         self._tell_events = tell_events
 
     def answer(
-        self, request: ApiRequest, name: ApiName, stream: StreamState | None, time: int, now: int, work: Work
+        self,
+        request: ApiRequest,
+        name: ApiName,
+        stream: OwnedStream | None,
+        time: int,
+        now: int,
+        work: OpenDrain,
     ) -> list[Frame] | None:
         """The frames that answer the call; ``now`` is the wall clock."""
         operation = name.operation
@@ -92,7 +98,7 @@ class ConsumerCalls:
     # -- life
 
     def create(
-        self, request: ApiRequest, name: ApiName, stream: StreamState | None, turn: Turn
+        self, request: ApiRequest, name: ApiName, stream: OwnedStream | None, turn: Turn
     ) -> Steps[list[Frame]]:
         """Make or change a consumer; to find where it starts may take longer than a drain."""
         if stream is None:
@@ -109,9 +115,9 @@ class ConsumerCalls:
         self,
         request: ApiRequest,
         name: ApiName,
-        stream: StreamState,
+        stream: OwnedStream,
         time: int,
-        work: Work,
+        work: OpenDrain,
         begins: Start | None,
     ) -> Frame | Refusal:
         asked = api.parse_consumer(request.body, name)
@@ -153,12 +159,12 @@ class ConsumerCalls:
 
     def _update(
         self,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
         config: ConsumerConfig,
         others: list[ConsumerConfig],
         time: int,
-        work: Work,
+        work: OpenDrain,
         begins: Start | None,
     ) -> Refusal | None:
         listened = bool(self._listening.listeners(consumer.config)) if consumer.config.is_push else False
@@ -178,7 +184,7 @@ class ConsumerCalls:
         self._attendance.used(key, decided, time)
         return None
 
-    def _existing(self, name: ApiName, stream: StreamState, time: int, work: Work) -> Frame | Refusal:
+    def _existing(self, name: ApiName, stream: OwnedStream, time: int, work: OpenDrain) -> Frame | Refusal:
         consumer = stream.consumers.get(name.consumer)
         if consumer is None:
             return stream.consumers.refusal(name.consumer) or refusals.CONSUMER_NOT_FOUND  # CON-25
@@ -187,25 +193,25 @@ class ConsumerCalls:
         self.delete(stream, consumer, time, work)
         return success_response(name.operation)
 
-    def delete(self, stream: StreamState, consumer: ConsumerState, time: int, work: Work) -> None:
+    def delete(self, stream: OwnedStream, consumer: ConsumerState, time: int, work: OpenDrain) -> None:
         """The consumer is gone, and whoever waits for it is told (CON-31)."""
         self._tell_events(stream, work, time)  # while it is known what it wants to be done with dead letters
         self.dismiss(stream, consumer, work)
         stream.consumers.delete(consumer)
         work.touch(stream)
 
-    def dismiss(self, stream: StreamState, consumer: ConsumerState, work: Work) -> None:
+    def dismiss(self, stream: OwnedStream, consumer: ConsumerState, work: OpenDrain) -> None:
         """Forget what is in memory of a consumer that goes; its waiting pulls are told."""
         key = key_of(stream, consumer)
         self._listening.removed(key, consumer.config.deliver_subject)
         for pull in self._attendance.forget(key):
             self._consuming.tell(stream, consumer, pull, pulls.CONSUMER_DELETED, work)
 
-    def _described(self, operation: Operation, stream: StreamState, consumer: ConsumerState) -> Frame:
+    def _described(self, operation: Operation, stream: OwnedStream, consumer: ConsumerState) -> Frame:
         seen = self._seen(stream, consumer)
         return success_response(operation, api.info_object(stream.name, consumer, seen))
 
-    def _seen(self, stream: StreamState, consumer: ConsumerState) -> api.Presence:
+    def _seen(self, stream: OwnedStream, consumer: ConsumerState) -> api.Presence:
         key = key_of(stream, consumer)
         return api.Presence(self._attendance.waiting(key), self._listening.is_bound(key))
 
@@ -217,7 +223,7 @@ class _Search(NamedTuple):
     began: int  # as for :func:`find`
 
 
-def _search(stream: StreamState, config: ConsumerConfig) -> _Search | None:
+def _search(stream: OwnedStream, config: ConsumerConfig) -> _Search | None:
     """What has to be looked for before the consumer is made or changed; None: nothing that takes long."""
     existing = stream.consumers.get(config.name or "")
     if existing is None:
@@ -236,7 +242,7 @@ def _unknown_stream(request: ApiRequest, name: ApiName) -> Refusal:
     return refusals.STREAM_NOT_FOUND
 
 
-def _generated(stream: StreamState, request: ApiRequest, time: int) -> str:
+def _generated(stream: OwnedStream, request: ApiRequest, time: int) -> str:
     """A name for a consumer without one: no other has it."""
     seed = f"{stream.incarnation}/{request.client}/{request.request}/{time}"
     while True:

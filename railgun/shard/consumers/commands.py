@@ -16,30 +16,30 @@ from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Presence, Pu
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting
-from railgun.semantics.streams.owned_stream import StreamState
-from railgun.shard.consumers.demand import Attendance, ConsumerKey, key_of, living
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
 from railgun.shard.consumers.leases import told
-from railgun.shard.consumers.presence import Audience
-from railgun.shard.consumers.push_targets import Listening
-from railgun.shard.open_drain import Work
+from railgun.shard.consumers.presence import Presences
+from railgun.shard.consumers.push_targets import PushTargets
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 CONFIRMED = Frame([], b"")  # ACK-13
 _LONGEST_DELAY = 100 * 365 * 86_400 * 10**9
 _KINDS = frozenset({"ack", "nak", "progress", "term", "back"})
 
-Serve = Callable[[ConsumerKey, Work, int], int]
+Serve = Callable[[ConsumerKey, OpenDrain, int], int]
 
 
-class Consuming:
+class ConsumerCommands:
     """Takes commands for the consumers of one shard, one at a time."""
 
     def __init__(
         self,
         streams: OwnedStreams,
-        attendance: Attendance,
-        audience: Audience,
-        listening: Listening,
+        attendance: Demand,
+        audience: Presences,
+        listening: PushTargets,
         serve: Serve,
     ) -> None:
         self._streams = streams
@@ -50,7 +50,7 @@ class Consuming:
 
     # -- commands
 
-    def command(self, command: ConsumerCommand, time: int, now: int, work: Work) -> None:
+    def command(self, command: ConsumerCommand, time: int, now: int, work: OpenDrain) -> None:
         """Acknowledgements, then pulls that are called off, then a new pull; ``now`` is the wall clock."""
         found = self.find(command.stream, command.consumer, command.incarnation, command.number)
         if found is None:
@@ -67,7 +67,7 @@ class Consuming:
         if command.request and confirmed:
             work.answer(command.client, command.request, [CONFIRMED])
 
-    def _unknown(self, command: ConsumerCommand, work: Work) -> None:
+    def _unknown(self, command: ConsumerCommand, work: OpenDrain) -> None:
         """The consumer does not live: not any more, or under that number; or it cannot be read."""
         stream = self._streams.get(command.stream)
         aside = self._streams.aside.refusal(command.stream) if stream is None else None
@@ -81,7 +81,7 @@ class Consuming:
             self.nobody(command.client, command.stream, command.consumer, command.pull.id, work)
 
     @staticmethod
-    def refuse(command: ConsumerCommand, refusal: Refusal, work: Work) -> None:
+    def refuse(command: ConsumerCommand, refusal: Refusal, work: OpenDrain) -> None:
         """The command could not be applied: whoever waits for its answer or its messages hears why."""
         if command.request:
             work.answer(command.client, command.request, [refusal_frame(refusal)])
@@ -92,14 +92,14 @@ class Consuming:
             )
 
     @staticmethod
-    def nobody(client: str, stream: str, consumer: str, pull: int, work: Work) -> None:
+    def nobody(client: str, stream: str, consumer: str, pull: int, work: OpenDrain) -> None:
         """The answer to a pull of a consumer that does not live."""
         if client:
             work.replies(client).leases.append(_of_nobody(stream, consumer, pull, pulls.CONSUMER_DELETED))
 
     def find(
         self, stream: str, consumer: str, incarnation: int = 0, number: int = 0
-    ) -> tuple[StreamState, ConsumerState] | None:
+    ) -> tuple[OwnedStream, ConsumerState] | None:
         """The consumer, if it lives; incarnation and number 0 mean whichever lives."""
         state = self._streams.get(stream)
         if state is None or incarnation not in (0, state.incarnation):
@@ -110,7 +110,7 @@ class Consuming:
     # -- acknowledgements
 
     def acknowledge(
-        self, stream: StreamState, consumer: ConsumerState, runs: Sequence[AckRun], time: int, work: Work
+        self, stream: OwnedStream, consumer: ConsumerState, runs: Sequence[AckRun], time: int, work: OpenDrain
     ) -> bool:
         """Decide the runs; False if one of them names what was never delivered (ACK-17)."""
         if not runs:
@@ -127,7 +127,7 @@ class Consuming:
         return confirmed
 
     @staticmethod
-    def _possible(stream: StreamState, run: AckRun) -> bool:
+    def _possible(stream: OwnedStream, run: AckRun) -> bool:
         return (
             run.kind in _KINDS
             and run.sequence > 0
@@ -139,13 +139,13 @@ class Consuming:
 
     def pull(
         self,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
         pull: Pull,
         client: str,
         time: int,
         now: int,
-        work: Work,
+        work: OpenDrain,
     ) -> None:
         """The pull joins the line, or is told why it may not; one that waits already is the same one sent again."""
         if not client:
@@ -179,11 +179,11 @@ class Consuming:
 
     @staticmethod
     def tell(
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
         pull: Waiting,
         status: Status,
-        work: Work,
+        work: OpenDrain,
         *,
         done: bool = True,
     ) -> None:
@@ -193,7 +193,7 @@ class Consuming:
 
     # -- presence
 
-    def presence(self, presence: Presence, time: int, now: int, work: Work) -> None:
+    def presence(self, presence: Presence, time: int, now: int, work: OpenDrain) -> None:
         """A client is there and listens, or goes."""
         if not presence.client:
             return
@@ -205,7 +205,7 @@ class Consuming:
         if gained or lost:
             self._listening.changed(gained, lost, work, time)
 
-    def gone(self, client: str, time: int, work: Work) -> None:
+    def gone(self, client: str, time: int, work: OpenDrain) -> None:
         """The client waits and listens no more; its pulls are for the next in line (PUL-14)."""
         for key, pull in self._attendance.of_client(client):
             self._attendance.leave(key, pull)

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery.waiting_pulls import idle_heartbeat
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.calls import ConsumerCalls
-from railgun.shard.consumers.commands import Consuming
+from railgun.shard.consumers.commands import ConsumerCommands
 from railgun.shard.consumers.delivering import Delivering
-from railgun.shard.consumers.demand import Alarm, Attendance, living
-from railgun.shard.consumers.presence import Audience
-from railgun.shard.consumers.push_targets import Listening
+from railgun.shard.consumers.demand import Alarm, Demand, living
+from railgun.shard.consumers.presence import Presences
+from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 
-class Watch:
+class ConsumerTimers:
     """Answers the alarms of a shard's consumers, by the shard's clock; and notices who is silent, by the wall clock."""
 
     def __init__(
         self,
         streams: OwnedStreams,
-        attendance: Attendance,
-        audience: Audience,
-        consuming: Consuming,
+        attendance: Demand,
+        audience: Presences,
+        consuming: ConsumerCommands,
         calls: ConsumerCalls,
         delivering: Delivering,
         pushing: Pushing,
-        listening: Listening,
+        listening: PushTargets,
     ) -> None:
         self._streams = streams
         self._attendance = attendance
@@ -39,7 +39,7 @@ class Watch:
         self._pushing = pushing
         self._listening = listening
 
-    def run(self, work: Work, moment: int) -> None:
+    def run(self, work: OpenDrain, moment: int) -> None:
         """Everything that is due by the moment, earliest first; who is unused is known when all others were looked at."""
         due = self._attendance.alarms.take(moment)
         for alarm, _ in sorted(due, key=lambda one: one[0].kind == "idle"):
@@ -55,13 +55,13 @@ class Watch:
             else:
                 self._idle(alarm, stream, consumer, work, moment)
 
-    def look_around(self, work: Work, moment: int, now: int) -> None:
+    def look_around(self, work: OpenDrain, moment: int, now: int) -> None:
         """Clients of which nothing was heard for too long are gone."""
         for client in self._audience.silent(now):
             self._consuming.gone(client, moment, work)
 
     def _pull(
-        self, alarm: Alarm, stream: StreamState, consumer: ConsumerState, work: Work, moment: int
+        self, alarm: Alarm, stream: OwnedStream, consumer: ConsumerState, work: OpenDrain, moment: int
     ) -> None:
         line = self._attendance.line(alarm.consumer)
         pull = None if line is None else line.get(alarm.pull)
@@ -79,9 +79,9 @@ class Watch:
     def _idle(
         self,
         alarm: Alarm,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
-        work: Work,
+        work: OpenDrain,
         moment: int,
     ) -> None:
         """CON-03 to CON-06: unused for its threshold, unless somebody waits or listens."""

@@ -20,12 +20,12 @@ from railgun.protocol.avro import Forward, HeaderList, Located, PublishPack
 from railgun.protocol.routing import partition_of
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.streams import limits
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
 from railgun.semantics.streams.reading import place_of
 from railgun.shard.copies import Copies
 from railgun.shard.drain import Input
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 STORE = "store"  # command_kind of a forward that stores copies whatever their subjects are
@@ -69,7 +69,7 @@ class DeadLetters:
         self._platform = platform
         self._read_log = read_log
 
-    def bury(self, stream: StreamState, events: Sequence[Event], work: Work, time: int) -> None:
+    def bury(self, stream: OwnedStream, events: Sequence[Event], work: OpenDrain, time: int) -> None:
         """Copy the messages of these ``dead`` events of one stream."""
         found = self._find(stream, [event.stream_seq for event in events], work.logs.get(stream.name))
         copies = Copies()
@@ -90,7 +90,7 @@ class DeadLetters:
                 )
                 work.send(owner, copy)
 
-    def store(self, pack: PublishPack, work: Work, time: int) -> None:
+    def store(self, pack: PublishPack, work: OpenDrain, time: int) -> None:
         """Store copies in a stream of this shard; what it does not take is rejected with the reason."""
         state = self._streams.get(pack.stream)
         for number, payload in enumerate(pack.payloads):
@@ -111,7 +111,7 @@ class DeadLetters:
             work.log_of(state).add(sequence, subject, headers, payload, time)
             limits.enforce(state, subject, previous)
 
-    def _check(self, state: StreamState, subject: str, headers: HeaderList, payload: bytes) -> Refusal | None:
+    def _check(self, state: OwnedStream, subject: str, headers: HeaderList, payload: bytes) -> Refusal | None:
         if state.config.sealed:
             return refusals.SEALED
         if h.block_size(headers) > h.MAX_HEADER_BYTES:
@@ -120,14 +120,14 @@ class DeadLetters:
         return limits.check(state, subject, size, self._platform, _UNLIMITED, rollup=False)
 
     @staticmethod
-    def _target(stream: StreamState, event: Event) -> str:
+    def _target(stream: OwnedStream, event: Event) -> str:
         consumer = stream.consumers.get(event.consumer)
         return "" if consumer is None else consumer.config.dead_letter or ""
 
     # -- finding
 
     def _find(
-        self, stream: StreamState, sequences: Sequence[int], stored: Stored | None
+        self, stream: OwnedStream, sequences: Sequence[int], stored: Stored | None
     ) -> list[StoredMessage | None]:
         found: dict[int, StoredMessage | None] = {}
         for sequence in sequences:
@@ -139,7 +139,7 @@ class DeadLetters:
         return [found[sequence] for sequence in sequences]
 
 
-def _at_hand(stream: StreamState, sequence: int, stored: Stored | None) -> StoredMessage | None:
+def _at_hand(stream: OwnedStream, sequence: int, stored: Stored | None) -> StoredMessage | None:
     """The message, where it need not be read from the log; also if it was removed in this drain."""
     at = 0 if stored is None else bisect_left(stored.sequences, sequence)
     if stored is not None and stored.sequences[at : at + 1] == [sequence]:
@@ -152,7 +152,7 @@ def _at_hand(stream: StreamState, sequence: int, stored: Stored | None) -> Store
     return StoredMessage(entry.subject, sequence, body[1], body[0], entry.time)
 
 
-def _origin(stream: StreamState, event: Event, message: StoredMessage) -> HeaderList:
+def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> HeaderList:
     """Headers of a copy: the message's own, and its story."""
     kept = [(ORDERS.get(name, name), value) for name, value in message.headers]
     story = {
@@ -166,7 +166,7 @@ def _origin(stream: StreamState, event: Event, message: StoredMessage) -> Header
     return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in story.items()]
 
 
-def _as_input(stream: StreamState, event: Event, message: StoredMessage | None, time: int) -> Input:
+def _as_input(stream: OwnedStream, event: Event, message: StoredMessage | None, time: int) -> Input:
     headers = [] if message is None else _origin(stream, event, message)
     return _rejected(stream.name, "" if message is None else message.subject, headers, b"", time)
 

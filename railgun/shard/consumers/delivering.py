@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from railgun.semantics.consumers.consumer_state import ConsumerState, Taken
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting, WaitingPulls
-from railgun.semantics.streams.owned_stream import StreamState
-from railgun.shard.consumers.commands import Consuming
-from railgun.shard.consumers.demand import Attendance, ConsumerKey, key_of, living
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.commands import ConsumerCommands
+from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
 from railgun.shard.consumers.leases import leases
 from railgun.shard.consumers.pushing import Pushing
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 OF_ONE_CONSUMER = 10_000  # messages in one drain
@@ -27,14 +27,14 @@ class Delivering:
     """Serves the waiting pulls and the listeners of a shard's consumers."""
 
     def __init__(
-        self, streams: OwnedStreams, attendance: Attendance, consuming: Consuming, pushing: Pushing
+        self, streams: OwnedStreams, attendance: Demand, consuming: ConsumerCommands, pushing: Pushing
     ) -> None:
         self._streams = streams
         self._attendance = attendance
         self._consuming = consuming
         self._pushing = pushing
 
-    def run(self, work: Work, moment: int) -> None:
+    def run(self, work: OpenDrain, moment: int) -> None:
         """Serve everybody who may get something, in turn from drain to drain."""
         looked_at = dict(self._attendance.unfinished) | work.ready
         for state in work.touched.values():
@@ -46,7 +46,7 @@ class Delivering:
             else:
                 self._attendance.postpone(key)
 
-    def _concerned(self, state: StreamState, work: Work) -> Iterator[ConsumerKey]:
+    def _concerned(self, state: OwnedStream, work: OpenDrain) -> Iterator[ConsumerKey]:
         """Those that may want what was stored, and those that may have got room because something left."""
         stored = work.logs.get(state.name)
         if stored is not None:
@@ -54,7 +54,7 @@ class Delivering:
         for consumer in state.consumers.touched:
             yield key_of(state, consumer)
 
-    def serve(self, key: ConsumerKey, work: Work, moment: int) -> int:
+    def serve(self, key: ConsumerKey, work: OpenDrain, moment: int) -> int:
         """Give one consumer's messages to those who want them; how many."""
         self._attendance.finish(key)
         if not self._attendance.is_hungry(key):
@@ -82,9 +82,9 @@ class Delivering:
         self,
         key: ConsumerKey,
         line: WaitingPulls,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
-        work: Work,
+        work: OpenDrain,
         moment: int,
     ) -> tuple[int, bool]:
         """How many messages were given out, and whether there may be more for those who wait."""
@@ -119,16 +119,16 @@ class Delivering:
         self,
         ended: list[Waiting],
         key: ConsumerKey,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
-        work: Work,
+        work: OpenDrain,
     ) -> None:
         for pull in ended:
             self._consuming.tell(stream, consumer, pull, pull.nothing_there(), work)  # PUL-03
             self._attendance.leave(key, pull.key)
 
     def time_out(
-        self, key: ConsumerKey, stream: StreamState, consumer: ConsumerState, pull: Waiting, work: Work
+        self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, pull: Waiting, work: OpenDrain
     ) -> None:
         """The pull has waited for as long as it wanted to (PUL-04)."""
         self._attendance.leave(key, pull.key)
@@ -137,12 +137,12 @@ class Delivering:
 
     @staticmethod
     def _answer(
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
         pull: Waiting,
         taken: Taken,
         status: Status | None,
-        work: Work,
+        work: OpenDrain,
         *,
         done: bool,
     ) -> None:

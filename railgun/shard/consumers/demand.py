@@ -14,9 +14,9 @@ from railgun.model.durations import to_nanos
 from railgun.model.subjects import Filter
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery.waiting_pulls import PullKey, Waiting, WaitingPulls
-from railgun.semantics.consumers.undo import Journal
-from railgun.semantics.streams.owned_stream import StreamState
-from railgun.shard.consumers.alarms import Deadlines
+from railgun.semantics.consumers.undo import UndoLog
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.alarms import Alarms
 from railgun.shard.streams.owned import OwnedStreams
 
 
@@ -28,11 +28,11 @@ class ConsumerKey(NamedTuple):
     number: int
 
 
-def key_of(stream: StreamState, consumer: ConsumerState) -> ConsumerKey:
+def key_of(stream: OwnedStream, consumer: ConsumerState) -> ConsumerKey:
     return ConsumerKey(stream.name, stream.incarnation, consumer.number)
 
 
-def living(streams: OwnedStreams, key: ConsumerKey) -> tuple[StreamState, ConsumerState] | None:
+def living(streams: OwnedStreams, key: ConsumerKey) -> tuple[OwnedStream, ConsumerState] | None:
     """The consumer of that key with its stream, if it lives (still)."""
     stream = streams.get(key.stream)
     if stream is None or stream.incarnation != key.incarnation:
@@ -49,10 +49,10 @@ class Alarm(NamedTuple):
     pull: PullKey = ("", 0)
 
 
-class Attendance:
+class Demand:
     """Everything that waits at the consumers of one shard."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
         self._lines: dict[ConsumerKey, WaitingPulls] = {}
         self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
@@ -63,7 +63,7 @@ class Attendance:
             tuple[int, str], dict[ConsumerKey, None]
         ] = {}  # those, by incarnation and subject
         self._unfinished: dict[ConsumerKey, None] = {}
-        self.alarms: Deadlines[Alarm] = Deadlines(journal)
+        self.alarms: Alarms[Alarm] = Alarms(journal)
 
     # -- pulls
 

@@ -18,7 +18,7 @@ from railgun.protocol.leases import Lease
 from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
 from railgun.semantics.consumers.delivery.waiting_pulls import Status
 from railgun.semantics.messages.blocks import Block
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
 
 FEW_MESSAGES = 64
@@ -37,7 +37,7 @@ class Columns(NamedTuple):
 
 
 def leases(
-    stream: StreamState, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], stored: Stored | None
+    stream: OwnedStream, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], stored: Stored | None
 ) -> list[Lease]:
     """Runs of what was taken, as at least one lease. ``stored``: what this drain stored in the stream.
 
@@ -67,7 +67,7 @@ def _part(run: Run, start: int, end: int) -> Run:
 
 
 def _lease(
-    stream: StreamState,
+    stream: OwnedStream,
     consumer: ConsumerState,
     taken: Taken,
     runs: Sequence[Run],
@@ -99,7 +99,7 @@ def _lease(
     )
 
 
-def told(stream: StreamState, consumer: ConsumerState, status: Status) -> Lease:
+def told(stream: OwnedStream, consumer: ConsumerState, status: Status) -> Lease:
     """A lease of nothing: only a status."""
     return Lease(
         stream.name,
@@ -114,7 +114,7 @@ def told(stream: StreamState, consumer: ConsumerState, status: Status) -> Lease:
 
 
 def _at_hand(
-    stream: StreamState, taken: Taken, runs: Sequence[Run], stored: Stored | None, *, any_size: bool
+    stream: OwnedStream, taken: Taken, runs: Sequence[Run], stored: Stored | None, *, any_size: bool
 ) -> Columns | None:
     """The messages, where the lease may carry them and all of them are here."""
     if not runs:
@@ -152,7 +152,7 @@ def _copy_stored(run: Run, stored: Stored | None, found: Columns) -> bool:
 class _Kept:
     """Copies messages one after the other: from the newest of the shard, from kept bodies, from this drain."""
 
-    def __init__(self, stream: StreamState, blocks: Sequence[Block]) -> None:
+    def __init__(self, stream: OwnedStream, blocks: Sequence[Block]) -> None:
         """``blocks``: some that messages lie in, ascending; others are looked for."""
         self._stream = stream
         self._find = stream.bodies.find_of

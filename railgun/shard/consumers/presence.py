@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from railgun.model.durations import NANOS
 from railgun.model.subjects import Filter, has_wildcard
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 
 PERIOD = 2 * NANOS  # clients say that they are there this often
 SILENCE = 3 * PERIOD
@@ -25,10 +25,10 @@ class Listener(NamedTuple):
     group: str
 
 
-class Audience:
+class Presences:
     """The clients that one shard knows of."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
         self._heard: dict[str, int] = {}  # client: wall clock, ns
         self._listens: dict[str, frozenset[tuple[str, str]]] = {}  # client: (subject, group)

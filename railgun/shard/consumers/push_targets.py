@@ -9,18 +9,18 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.subjects import Filter, has_wildcard, matches
 from railgun.semantics.consumers.delivery import pace as push
 from railgun.semantics.consumers.delivery.pace import Pace
-from railgun.semantics.consumers.undo import Journal
-from railgun.shard.consumers.demand import Alarm, Attendance, ConsumerKey, key_of, living
-from railgun.shard.consumers.presence import Audience, Listener
-from railgun.shard.open_drain import Work
+from railgun.semantics.consumers.undo import UndoLog
+from railgun.shard.consumers.demand import Alarm, ConsumerKey, Demand, key_of, living
+from railgun.shard.consumers.presence import Listener, Presences
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 
-class Listening:
+class PushTargets:
     """The push consumers of one shard, by deliver subject, and the pace of the active ones."""
 
     def __init__(
-        self, streams: OwnedStreams, attendance: Attendance, audience: Audience, journal: Journal
+        self, streams: OwnedStreams, attendance: Demand, audience: Presences, journal: UndoLog
     ) -> None:
         self._streams = streams
         self._attendance = attendance
@@ -37,7 +37,7 @@ class Listening:
                     key = key_of(stream, consumer)
                     self._journal.add_to(self._on, consumer.config.deliver_subject, key)
 
-    def added(self, key: ConsumerKey, config: ConsumerConfig, work: Work, moment: int) -> None:
+    def added(self, key: ConsumerKey, config: ConsumerConfig, work: OpenDrain, moment: int) -> None:
         """The consumer is new, or pushes there from now on."""
         if config.deliver_subject:
             self._journal.add_to(self._on, config.deliver_subject, key)
@@ -73,7 +73,7 @@ class Listening:
 
     # -- listeners
 
-    def changed(self, gained: set[str], lost: set[str], work: Work, moment: int) -> None:
+    def changed(self, gained: set[str], lost: set[str], work: OpenDrain, moment: int) -> None:
         """Somebody began or ended to listen on these subjects, which may hold wildcards."""
         for subject in sorted(gained | lost):
             for key in self._pushing_to(subject):
@@ -91,7 +91,7 @@ class Listening:
             subjects = [subject for subject in self._on if matches(pattern, subject)]
         return [key for subject in subjects for key in self._on.get(subject, ())]
 
-    def _review(self, key: ConsumerKey, config: ConsumerConfig, work: Work, moment: int) -> None:
+    def _review(self, key: ConsumerKey, config: ConsumerConfig, work: OpenDrain, moment: int) -> None:
         """Begin or pause, as there are listeners."""
         if self.listeners(config):
             if key not in self._paces:

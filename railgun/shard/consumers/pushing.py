@@ -10,12 +10,12 @@ from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
 from railgun.semantics.consumers.delivery import pace as push
 from railgun.semantics.consumers.delivery.pace import Pace
 from railgun.semantics.consumers.delivery.waiting_pulls import Status
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import ConsumerKey, key_of
 from railgun.shard.consumers.leases import leases, told
 from railgun.shard.consumers.presence import Listener
-from railgun.shard.consumers.push_targets import Listening
-from railgun.shard.open_drain import Work
+from railgun.shard.consumers.push_targets import PushTargets
+from railgun.shard.open_drain import OpenDrain
 
 FLOW_CONTROL = Status(100, "FlowControl Request")
 
@@ -23,15 +23,15 @@ FLOW_CONTROL = Status(100, "FlowControl Request")
 class Pushing:
     """Sends what an active consumer may send."""
 
-    def __init__(self, listening: Listening) -> None:
+    def __init__(self, listening: PushTargets) -> None:
         self._listening = listening
 
     def serve(
         self,
         key: ConsumerKey,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
-        work: Work,
+        work: OpenDrain,
         moment: int,
         most: int,
     ) -> tuple[int, bool]:
@@ -63,12 +63,12 @@ class Pushing:
 
     def _send(
         self,
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
         taken: Taken,
         listeners: Sequence[Listener],
         turn: int,
-        work: Work,
+        work: OpenDrain,
     ) -> None:
         plain = [one for one in listeners if not one.group]  # PSH-02
         if plain:
@@ -84,7 +84,7 @@ class Pushing:
     # -- statuses
 
     def beat(
-        self, key: ConsumerKey, stream: StreamState, consumer: ConsumerState, work: Work, moment: int
+        self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, work: OpenDrain, moment: int
     ) -> None:
         """The alarm of a consumer: a heartbeat is due (PSH-06), or it may send again."""
         pace = self._listening.pace(key)
@@ -97,7 +97,9 @@ class Pushing:
         self._listening.keep(key, pace)
         work.ready[key] = None
 
-    def flow_answered(self, stream: StreamState, consumer: ConsumerState, number: str, work: Work) -> None:
+    def flow_answered(
+        self, stream: OwnedStream, consumer: ConsumerState, number: str, work: OpenDrain
+    ) -> None:
         """Somebody answered a flow control request (PSH-07)."""
         key = key_of(stream, consumer)
         pace = self._listening.pace(key)
@@ -107,12 +109,12 @@ class Pushing:
 
     @staticmethod
     def _tell(
-        stream: StreamState,
+        stream: OwnedStream,
         consumer: ConsumerState,
         listeners: Sequence[Listener],
         status: Status,
         reply: str,
-        work: Work,
+        work: OpenDrain,
     ) -> None:
         """A status to every plain listener, and to one member of each group."""
         of_groups = {one.group: one for one in reversed(listeners) if one.group}
@@ -148,7 +150,7 @@ def _take(pace: Pace, consumer: ConsumerState, moment: int, most: int) -> Taken:
     return taken
 
 
-def _paced(pace: Pace, stream: StreamState, consumer: ConsumerState, taken: Taken, moment: int) -> Pace:
+def _paced(pace: Pace, stream: OwnedStream, consumer: ConsumerState, taken: Taken, moment: int) -> Pace:
     after = push.sent(pace, consumer.config, taken.size, taken.count, moment)
     last = taken.runs[-1]
     if consumer.config.replay_policy == "original" and last.deliveries == 1:
@@ -159,7 +161,12 @@ def _paced(pace: Pace, stream: StreamState, consumer: ConsumerState, taken: Take
 
 
 def _leases(
-    stream: StreamState, consumer: ConsumerState, taken: Taken, runs: Sequence[Run], group: str, work: Work
+    stream: OwnedStream,
+    consumer: ConsumerState,
+    taken: Taken,
+    runs: Sequence[Run],
+    group: str,
+    work: OpenDrain,
 ) -> list[Lease]:
     made = leases(stream, consumer, taken, runs, work.logs.get(stream.name))
     subject = consumer.config.deliver_subject or ""
@@ -170,6 +177,6 @@ def _request_id(consumer: ConsumerState, pace: Pace) -> str:
     return f"{consumer.number}-{pace.asked}"
 
 
-def _flow_control(stream: StreamState, consumer: ConsumerState, pace: Pace) -> str:
+def _flow_control(stream: OwnedStream, consumer: ConsumerState, pace: Pace) -> str:
     """Where a flow control request is answered."""
     return f"$JS.FC.{stream.name}.{consumer.name}.{_request_id(consumer, pace)}"

@@ -13,10 +13,10 @@ from railgun.protocol.frames import NO_RESPONDERS
 from railgun.protocol.leases import AckRun
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
-from railgun.semantics.streams.owned_stream import StreamState
-from railgun.shard.consumers.commands import CONFIRMED, Consuming
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.commands import CONFIRMED, ConsumerCommands
 from railgun.shard.consumers.pushing import Pushing
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 
 DELIVERIES = frozenset({Operation.CONSUMER_MSG_NEXT, Operation.ACK, Operation.FLOW_CONTROL})
 
@@ -24,12 +24,12 @@ DELIVERIES = frozenset({Operation.CONSUMER_MSG_NEXT, Operation.ACK, Operation.FL
 class RawDeliveries:
     """Reads what such clients send, and has it done as for everybody else."""
 
-    def __init__(self, consuming: Consuming, pushing: Pushing) -> None:
+    def __init__(self, consuming: ConsumerCommands, pushing: Pushing) -> None:
         self._consuming = consuming
         self._pushing = pushing
 
     def answer(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
+        self, request: ApiRequest, name: ApiName, time: int, now: int, work: OpenDrain
     ) -> list[Frame] | None:
         """The frames that answer the call; ``now`` is the wall clock."""
         if name.operation is Operation.CONSUMER_MSG_NEXT:
@@ -39,7 +39,7 @@ class RawDeliveries:
         return self._flow_control(name, work)
 
     def _next(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
+        self, request: ApiRequest, name: ApiName, time: int, now: int, work: OpenDrain
     ) -> list[Frame] | None:
         found = self._consuming.find(name.stream, name.consumer)
         if found is None:
@@ -49,12 +49,12 @@ class RawDeliveries:
 
     def _pull(
         self,
-        found: tuple[StreamState, ConsumerState],
+        found: tuple[OwnedStream, ConsumerState],
         request: ApiRequest,
         body: bytes,
         time: int,
         now: int,
-        work: Work,
+        work: OpenDrain,
     ) -> None:
         stream, consumer = found
         asked = parse_pull(body)
@@ -67,7 +67,7 @@ class RawDeliveries:
         self._consuming.pull(stream, consumer, pull, request.client, time, now, work)
 
     def _acknowledge(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: Work
+        self, request: ApiRequest, name: ApiName, time: int, now: int, work: OpenDrain
     ) -> list[Frame] | None:
         found = self._consuming.find(name.stream, name.consumer)
         if found is None or not found[1].terms.acks:
@@ -96,7 +96,7 @@ class RawDeliveries:
             return [CONFIRMED]
         return None  # ACK-13, ACK-17
 
-    def _flow_control(self, name: ApiName, work: Work) -> list[Frame]:
+    def _flow_control(self, name: ApiName, work: OpenDrain) -> list[Frame]:
         found = self._consuming.find(name.stream, name.consumer)
         if found is not None:
             self._pushing.flow_answered(*found, name.filter, work)

@@ -11,21 +11,21 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import ApiRequest, Frame, PublishPack
 from railgun.protocol.leases import ConsumerCommand, Presence
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import Steps
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.advisories import Advisories
 from railgun.shard.consumers.calls import ConsumerCalls
-from railgun.shard.consumers.commands import Consuming
-from railgun.shard.consumers.consumer_timers import Watch
+from railgun.shard.consumers.commands import ConsumerCommands
+from railgun.shard.consumers.consumer_timers import ConsumerTimers
 from railgun.shard.consumers.dead_letters import DeadLetters, ReadLog
 from railgun.shard.consumers.delivering import Delivering
-from railgun.shard.consumers.demand import Attendance, key_of
-from railgun.shard.consumers.presence import SILENCE, Audience
-from railgun.shard.consumers.push_targets import Listening
+from railgun.shard.consumers.demand import Demand, key_of
+from railgun.shard.consumers.presence import SILENCE, Presences
+from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
 from railgun.shard.long_calls import Turn
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import OwnedStreams
 from railgun.shard.streams.republishing import Republishing
@@ -46,13 +46,13 @@ class ConsumerRoom:
         self._streams = streams
         self._captures = captures
         self._dead_letters = DeadLetters(partition, partitions, streams, limits, read_log)
-        self._journal = Journal()
+        self._journal = UndoLog()
         self._advisories = Advisories(partition, captures, self._journal)
-        self._attendance = Attendance(self._journal)
-        self._audience = Audience(self._journal)
-        self._listening = Listening(streams, self._attendance, self._audience, self._journal)
+        self._attendance = Demand(self._journal)
+        self._audience = Presences(self._journal)
+        self._listening = PushTargets(streams, self._attendance, self._audience, self._journal)
         self._pushing = Pushing(self._listening)
-        self._consuming = Consuming(
+        self._consuming = ConsumerCommands(
             streams,
             self._attendance,
             self._audience,
@@ -64,7 +64,7 @@ class ConsumerRoom:
             self._attendance, self._listening, self._consuming, self._pushing, self.tell_events
         )
         self._republishing = Republishing(streams, self._audience, captures)
-        self._watch = Watch(
+        self._watch = ConsumerTimers(
             streams,
             self._attendance,
             self._audience,
@@ -105,42 +105,48 @@ class ConsumerRoom:
         """Something came from the client: it is there."""
         self._audience.hear(client, now)
 
-    def command(self, command: ConsumerCommand, time: int, now: int, work: Work) -> None:
+    def command(self, command: ConsumerCommand, time: int, now: int, work: OpenDrain) -> None:
         self._consuming.command(command, time, now, work)
 
-    def refuse(self, command: ConsumerCommand, refusal: Refusal, work: Work) -> None:
+    def refuse(self, command: ConsumerCommand, refusal: Refusal, work: OpenDrain) -> None:
         """Tell whoever waits for it that the command could not be applied."""
         self._consuming.refuse(command, refusal, work)
 
-    def presence(self, presence: Presence, time: int, now: int, work: Work) -> None:
+    def presence(self, presence: Presence, time: int, now: int, work: OpenDrain) -> None:
         self._consuming.presence(presence, time, now, work)
 
     def answer(
-        self, request: ApiRequest, name: ApiName, stream: StreamState | None, time: int, now: int, work: Work
+        self,
+        request: ApiRequest,
+        name: ApiName,
+        stream: OwnedStream | None,
+        time: int,
+        now: int,
+        work: OpenDrain,
     ) -> list[Frame] | None:
         """The answer to a call about consumers."""
         return self._calls.answer(request, name, stream, time, now, work)
 
     def create(
-        self, request: ApiRequest, name: ApiName, stream: StreamState | None, turn: Turn
+        self, request: ApiRequest, name: ApiName, stream: OwnedStream | None, turn: Turn
     ) -> Steps[list[Frame]]:
         """The answer to a call that makes or changes a consumer."""
         return self._calls.create(request, name, stream, turn)
 
-    def stream_changed(self, change: str, stream: StreamState, work: Work, time: int) -> None:
+    def stream_changed(self, change: str, stream: OwnedStream, work: OpenDrain, time: int) -> None:
         """A stream was created, updated or deleted, and its consumers with it (CFG-34, ADV-12)."""
         if change == "delete":
             for consumer in stream.consumers:
                 self._calls.dismiss(stream, consumer, work)
         self._advisories.of_stream(stream.name, "modify" if change == "update" else change, work, time)
 
-    def stream_goes(self, name: str, work: Work, time: int) -> None:
+    def stream_goes(self, name: str, work: OpenDrain, time: int) -> None:
         """A stream is about to be deleted: dead letters are copied while its messages can still be read."""
         stream = self._streams.get(name)
         if stream is not None:
             self.tell_events(stream, work, time)
 
-    def store_copies(self, pack: PublishPack, work: Work, time: int) -> None:
+    def store_copies(self, pack: PublishPack, work: OpenDrain, time: int) -> None:
         """Dead letters that another shard sends."""
         self._dead_letters.store(pack, work, time)
 
@@ -156,11 +162,11 @@ class ConsumerRoom:
         """The wall clock at which somebody may have been silent for too long."""
         return self._audience.next_look
 
-    def run(self, work: Work, moment: int) -> None:
+    def run(self, work: OpenDrain, moment: int) -> None:
         """Whatever is due by the moment."""
         self._watch.run(work, moment)
 
-    def finish(self, work: Work, moment: int, now: int) -> None:
+    def finish(self, work: OpenDrain, moment: int, now: int) -> None:
         """The end of a drain: whoever is silent is gone, whoever is left gets what there is."""
         self._watch.look_around(work, moment, now)
         self._tell_all(work, moment)
@@ -175,11 +181,11 @@ class ConsumerRoom:
         self._republishing.run(work)
         self._captures.finish()
 
-    def _tell_all(self, work: Work, moment: int) -> None:
+    def _tell_all(self, work: OpenDrain, moment: int) -> None:
         for stream in list(work.touched.values()):
             self.tell_events(stream, work, moment)
 
-    def tell_events(self, stream: StreamState, work: Work, moment: int) -> None:
+    def tell_events(self, stream: OwnedStream, work: OpenDrain, moment: int) -> None:
         """Advisories of what happened at the stream's consumers, and the copies of what is dead."""
         events, stream.consumers.events = stream.consumers.events, []
         dead = [event for event in events if event.kind == "dead"]

@@ -23,14 +23,14 @@ from railgun.semantics.consumers.configuration.consumer_configuration import vio
 from railgun.semantics.messages.budget import ShardMemory, WorkerMemory
 from railgun.semantics.messages.recent import RecentMessages
 from railgun.semantics.streams import backlog, limits
-from railgun.semantics.streams.owned_stream import StreamState, read_record
+from railgun.semantics.streams.owned_stream import OwnedStream, read_record
 from railgun.semantics.streams.stream_configuration import check_update
 from railgun.shard.drain import Drain, TopicChange
 from railgun.shard.set_aside import SetAside
 from railgun.state import keys
 from railgun.state.store_errors import StoreError
 from railgun.state.table import Overlay
-from railgun.state.unreadable_entries import Unreadable
+from railgun.state.unreadable_entries import UnreadableEntry
 
 log = logging.getLogger("railgun.shard")
 
@@ -62,8 +62,8 @@ class OwnedStreams:
         self._platform = platform
         self._overlay = overlay
         self._send = send
-        self._states: dict[str, StreamState] = {}
-        self._doomed: dict[str, StreamState] = {}
+        self._states: dict[str, OwnedStream] = {}
+        self._doomed: dict[str, OwnedStream] = {}
         self._worker_memory = memory
         self._memory = ShardMemory(memory, partition)
         self.recent = RecentMessages(pool=memory.caches, shard=partition)
@@ -92,7 +92,7 @@ class OwnedStreams:
         if incarnation in self.aside:
             return
         try:
-            state = StreamState.load(self._overlay, incarnation, self._names, self._memory)
+            state = OwnedStream.load(self._overlay, incarnation, self._names, self._memory)
             if state.name != state.config.name or state.name in self._states:
                 raise ValueError(f"the configuration of {state.config.name} in the record of {state.name}")
         except StoreError:
@@ -112,20 +112,20 @@ class OwnedStreams:
             return
         try:
             name = read_record(self._overlay, incarnation)["name"]
-        except Unreadable:
+        except UnreadableEntry:
             name = ""
         self.aside.add(incarnation, name, reason)
 
-    def _keep(self, state: StreamState) -> None:
+    def _keep(self, state: OwnedStream) -> None:
         state.bodies.recent = self.recent
         if not state.deleting:
             backlog.note(state)
         (self._doomed if state.deleting else self._states)[state.name] = state
 
-    def __iter__(self) -> Iterator[StreamState]:
+    def __iter__(self) -> Iterator[OwnedStream]:
         return iter(self._states.values())
 
-    def get(self, name: str) -> StreamState | None:
+    def get(self, name: str) -> OwnedStream | None:
         """The stream, None if there is none or it is being removed."""
         return self._states.get(name)
 
@@ -134,7 +134,7 @@ class OwnedStreams:
         """What all streams hold together, without those that are being removed."""
         return self._memory.stored_bytes.total
 
-    def behind(self) -> list[StreamState]:
+    def behind(self) -> list[OwnedStream]:
         """Streams that have messages left to remove, which earlier drains did not finish."""
         behind = self._memory.behind
         return [state for state in self._states.values() if state.incarnation in behind] if behind else []
@@ -146,7 +146,7 @@ class OwnedStreams:
 
     # -- changes
 
-    def change(self, forward: Forward, time: int, drain: Drain) -> tuple[StreamState | None, Frame]:
+    def change(self, forward: Forward, time: int, drain: Drain) -> tuple[OwnedStream | None, Frame]:
         """Decide a create, update or delete: the stream that it touched, and the answer."""
         if forward.incarnation in self.aside:
             self._release(forward, "unchanged")
@@ -166,14 +166,14 @@ class OwnedStreams:
         return self._delete(forward, known, drain)
 
     def _create(
-        self, forward: Forward, known: StreamState | None, time: int, drain: Drain
-    ) -> tuple[StreamState | None, Frame]:
+        self, forward: Forward, known: OwnedStream | None, time: int, drain: Drain
+    ) -> tuple[OwnedStream | None, Frame]:
         if known is not None:  # CFG-06: the registrar has seen that the configuration is the same
             self._release(forward, "unchanged")
             return None, api.create_response(known, created=False)
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
-        state = StreamState(
+        state = OwnedStream(
             self._overlay, config.name, forward.incarnation, config, time, topic, self._memory
         )
         self._keep(state)
@@ -183,8 +183,8 @@ class OwnedStreams:
         return state, api.create_response(state, created=True)
 
     def _update(
-        self, forward: Forward, known: StreamState, time: int, drain: Drain
-    ) -> tuple[StreamState | None, Frame]:
+        self, forward: Forward, known: OwnedStream, time: int, drain: Drain
+    ) -> tuple[OwnedStream | None, Frame]:
         asked = StreamConfig.from_json(forward.config)
         decided = check_update(
             known.config, asked, self._platform, pedantic=forward.command_kind == "pedantic"
@@ -203,7 +203,7 @@ class OwnedStreams:
         self._release(forward, "active", decided.to_json())
         return known, api.update_response(known)
 
-    def _delete(self, forward: Forward, known: StreamState, drain: Drain) -> tuple[StreamState | None, Frame]:
+    def _delete(self, forward: Forward, known: OwnedStream, drain: Drain) -> tuple[OwnedStream | None, Frame]:
         known.deleting = True
         known.seal()
         known.forget()
@@ -250,7 +250,7 @@ class OwnedStreams:
         )
         self._send(REGISTRAR, released)
 
-    def _registered(self, state: StreamState) -> bytes:
+    def _registered(self, state: OwnedStream) -> bytes:
         return wire.encode(
             "registry_stream",
             {

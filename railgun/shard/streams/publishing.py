@@ -8,10 +8,10 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import PublishPack, WireError
 from railgun.protocol.replies import PackReply
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import publish_pack
 from railgun.shard.drain import Input
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 _UNLIMITED = 1 << 62
@@ -31,7 +31,7 @@ class Publishing:
     def release(self, topic: str) -> None:
         self._quarantined.pop(topic, None)
 
-    def pack(self, pack: PublishPack, time: int, work: Work) -> None:
+    def pack(self, pack: PublishPack, time: int, work: OpenDrain) -> None:
         """Store, find to be duplicates, or refuse the messages of a pack, and answer its client."""
         state = self._streams.get(pack.stream)
         refused = self._refusal(pack.stream, state)
@@ -42,7 +42,7 @@ class Publishing:
         if pack.client and (state is None or not state.config.no_ack):  # PUB-02, PUB-03
             work.answer_pack(pack.client, reply)
 
-    def plain(self, pack: PublishPack, given: Input, time: int, work: Work) -> None:
+    def plain(self, pack: PublishPack, given: Input, time: int, work: OpenDrain) -> None:
         """A plain record, read as a pack of one: nobody is answered, so a refusal goes to ``rejected``."""
         state = self._streams.get(pack.stream)
         refused = self._refusal(pack.stream, state)
@@ -51,7 +51,7 @@ class Publishing:
         for _, refusal in self._store(state, pack, time, work).refusals:
             work.reject(given, refusal.description)
 
-    def _store(self, state: StreamState, pack: PublishPack, time: int, work: Work) -> PackReply:
+    def _store(self, state: OwnedStream, pack: PublishPack, time: int, work: OpenDrain) -> PackReply:
         count = taken = len(pack.payloads)
         if self._limits.max_in_flight:  # PUB-20
             taken = min(count, self._limits.max_in_flight - work.in_flight)
@@ -73,7 +73,7 @@ class Publishing:
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
         return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
 
-    def _refusal(self, name: str, state: StreamState | None) -> Refusal | None:
+    def _refusal(self, name: str, state: OwnedStream | None) -> Refusal | None:
         if state is None:
             return self._streams.aside.refusal(name) or refusals.NO_STREAM
         reason = self._quarantined.get(state.topic)
@@ -86,7 +86,7 @@ class Publishing:
         return self._limits.max_store_bytes - self._streams.stored_bytes
 
 
-def _note_last(state: StreamState, subjects: list[str], work: Work) -> None:
+def _note_last(state: OwnedStream, subjects: list[str], work: OpenDrain) -> None:
     """Remember the last sequence of each subject as it was before this drain (CFG-25)."""
     known = work.last_before.setdefault(state.name, {})
     for subject in subjects:

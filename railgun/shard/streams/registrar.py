@@ -24,7 +24,7 @@ from railgun.semantics.streams.stream_fields import checked
 from railgun.shard.streams.captures import Captures
 from railgun.state import keys
 from railgun.state.table import Overlay
-from railgun.state.unreadable_entries import Unreadable, decoded
+from railgun.state.unreadable_entries import UnreadableEntry, decoded
 
 Send = Callable[[int, Forward], None]
 
@@ -104,7 +104,7 @@ class Registrar:
         for key, data in self._overlay.scan(keys.RESERVATION):
             try:
                 known = decoded(key, self._read, key, data)
-            except Unreadable as error:
+            except UnreadableEntry as error:
                 self._unreadable[key[len(keys.RESERVATION) :].decode("utf-8", "replace")] = str(error)
             else:
                 self._reservations[known.name] = known

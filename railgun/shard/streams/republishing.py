@@ -11,10 +11,10 @@ from railgun.model.stream_config import Republish, SubjectTransform
 from railgun.model.transforms import Transform
 from railgun.protocol.avro import HeaderList
 from railgun.protocol.leases import Lease
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
-from railgun.shard.consumers.presence import Audience, Listener
-from railgun.shard.open_drain import Work
+from railgun.shard.consumers.presence import Listener, Presences
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import OwnedStreams
 
@@ -22,12 +22,12 @@ from railgun.shard.streams.owned import OwnedStreams
 class Republishing:
     """Sends out what a drain stored in streams that republish."""
 
-    def __init__(self, streams: OwnedStreams, audience: Audience, captures: Captures) -> None:
+    def __init__(self, streams: OwnedStreams, audience: Presences, captures: Captures) -> None:
         self._streams = streams
         self._audience = audience
         self._captures = captures
 
-    def run(self, work: Work) -> None:
+    def run(self, work: OpenDrain) -> None:
         """Look at everything that the drain stored."""
         for name, stored in work.logs.items():
             stream = self._streams.get(name)
@@ -36,7 +36,7 @@ class Republishing:
             if self._audience.listened or self._captures.any:
                 self._republish(stream, stream.config.republish, stored, work)
 
-    def _republish(self, stream: StreamState, republish: Republish, stored: Stored, work: Work) -> None:
+    def _republish(self, stream: OwnedStream, republish: Republish, stored: Stored, work: OpenDrain) -> None:
         transform = _compiled(republish.src, republish.dest)
         last = dict(work.last_before.get(stream.name, {}))
         for number, sequence in enumerate(stored.sequences):
@@ -62,13 +62,13 @@ class Republishing:
 
     def _send(
         self,
-        stream: StreamState,
+        stream: OwnedStream,
         destination: str,
         sequence: int,
         time: int,
         headers: HeaderList,
         payload: bytes,
-        work: Work,
+        work: OpenDrain,
     ) -> None:
         """To every plain listener, and to one member of each group, by turns."""
         listeners = sorted(self._audience.listeners(destination))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from railgun.semantics.messages import stragglers
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.reading import place_of
 from railgun.shard.consumers.dead_letters import LogUnreadable, ReadLog
 
@@ -20,7 +20,7 @@ class StragglerCopies:
         self._read_log = read_log
         self._resting: dict[int, int] = {}  # by incarnation: drains to wait
 
-    def make(self, stream: StreamState) -> None:
+    def make(self, stream: OwnedStream) -> None:
         """Copy some, where there are any to copy. What cannot be read stays where it is, and holds the log up."""
         found = stragglers.to_copy(stream)
         if not found or self._rests(stream.incarnation):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from railgun.semantics.consumers.acks.deadlines import Deadlines
 from railgun.semantics.streams import ttl
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import key_of
-from railgun.shard.open_drain import Work
+from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 
-class Timers:
+class StreamTimers:
     """Deadlines, one for each stream. One that is too early only looks again."""
 
     def __init__(self, streams: OwnedStreams) -> None:
@@ -27,12 +27,12 @@ class Timers:
         """The shard's time of the next deadline."""
         return self._deadlines.earliest
 
-    def watch(self, state: StreamState) -> None:
+    def watch(self, state: OwnedStream) -> None:
         """Look at the stream when its next message expires, or the next acknowledgement is overdue."""
         for due in (state.expiry.next(), state.consumers.next_deadline()):
             self._deadlines.watch(state.name, due)
 
-    def run(self, work: Work, moment: int) -> None:
+    def run(self, work: OpenDrain, moment: int) -> None:
         """Do what is due by ``moment``."""
         for name in sorted(self._deadlines.take(moment)):
             state = self._streams.get(name)
@@ -44,7 +44,7 @@ class Timers:
             self.watch(state)
 
 
-def _expire_messages(state: StreamState, work: Work, moment: int) -> None:
+def _expire_messages(state: OwnedStream, work: OpenDrain, moment: int) -> None:
     """Remove what age and TTL end; delete markers are stored at the moment."""
     due = state.expiry.next()
     if due is None or due > moment:
@@ -56,7 +56,7 @@ def _expire_messages(state: StreamState, work: Work, moment: int) -> None:
         work.stored_at = moment
 
 
-def _expire_waits(state: StreamState, work: Work, moment: int) -> None:
+def _expire_waits(state: OwnedStream, work: OpenDrain, moment: int) -> None:
     """Find what is to be delivered again (RDL-01)."""
     due = state.consumers.next_deadline()
     if due is not None and due <= moment:

@@ -17,7 +17,7 @@ _TALKATIVE: Final = (
 )
 
 
-class SaidAlready(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets the same sentence of the same logger through once in a while, with how often it was held back."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class SaidAlready(logging.Filter):
         return True
 
 
-def calm_down() -> None:
+def limit_repeats() -> None:
     """Once per process."""
     for name in _TALKATIVE:
         logger = logging.getLogger(name)
-        if not any(isinstance(one, SaidAlready) for one in logger.filters):
-            logger.addFilter(SaidAlready())
+        if not any(isinstance(one, RepeatFilter) for one in logger.filters):
+            logger.addFilter(RepeatFilter())

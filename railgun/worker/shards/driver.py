@@ -2,7 +2,7 @@
 
 Order at a takeover: init_transactions (fences the former owner, and ends what it left open), what Kafka itself left undecided, restore, load, epoch, and
 only then the first record. Group commit: a drain takes all that arrived while the last one committed and never waits
-for more. The thread ends by :meth:`KafkaShard.stop`, by losing the partition, or by handing what it did not foresee to
+for more. The thread ends by :meth:`ShardDriver.stop`, by losing the partition, or by handing what it did not foresee to
 ``on_crash``; never in silence.
 """
 
@@ -22,7 +22,7 @@ from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
 from railgun.shard.consumers.dead_letters import LogUnreadable
 from railgun.shard.drain import Drain, Input
-from railgun.state.unreadable_entries import Unreadable
+from railgun.state.unreadable_entries import UnreadableEntry
 from railgun.worker.context import ShardContext
 from railgun.worker.group.membership import Membership
 from railgun.worker.shards.claim import Claim
@@ -30,7 +30,7 @@ from railgun.worker.shards.inbox import Inbox
 from railgun.worker.shards.inputs import check_inputs, read_so_far
 from railgun.worker.shards.log_topics import change_topics, quarantine_missing
 from railgun.worker.shards.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
-from railgun.worker.shards.shard_state import Standing
+from railgun.worker.shards.shard_state import ShardState
 from railgun.worker.shards.transaction import Committed, DrainWriter, Prepared, TransactionFailed, prepare
 from railgun.worker.shards.undecided import Undecided, end_logs, end_state
 
@@ -43,11 +43,11 @@ _STUCK_SECONDS: Final = 5.0
 _LOST_SECONDS: Final = 60.0  # a lost shard waits so long for the rebalance that must follow
 
 
-class KafkaShard:
+class ShardDriver:
     """The owner of one partition, for one stay of it at this worker; ``former`` is the last stay, if any."""
 
     def __init__(
-        self, partition: int, context: ShardContext, membership: Membership, former: KafkaShard | None = None
+        self, partition: int, context: ShardContext, membership: Membership, former: ShardDriver | None = None
     ) -> None:
         self.partition = partition
         self.name = f"shard {partition}"
@@ -57,7 +57,7 @@ class KafkaShard:
         self._stopping = threading.Event()
         self._writer: DrainWriter | None = None
         self._former = former
-        self._standing = Standing(partition, context)
+        self._standing = ShardState(partition, context)
         self._in_hand: Sequence[Input] = ()
         self._claim = Claim(partition, context, membership, self._stopping)
         # When, by the monotonic clock, the last transaction began that was committed.
@@ -131,7 +131,7 @@ class KafkaShard:
             log.warning("%s: stopped, another worker owns it: %s", self.name, error)
             if not self._stopping.wait(_LOST_SECONDS):
                 self._context.on_crash(Unforeseen(f"{self.name} was lost and no rebalance followed"))
-        except Unreadable as error:
+        except UnreadableEntry as error:
             # Without its cursor nobody knows what was decided: to serve the shard might store messages twice. It is the
             # same for every worker, so none of them is to end by it.
             log.critical("%s is not served, its cursor must be mended: %s", self.name, error)
@@ -206,7 +206,7 @@ class KafkaShard:
         else:
             log.error("%s: its former thread is stuck: the state is restored beside it", self.name)
             former.close()
-            self._standing = Standing(self.partition, self._context, apart=True)
+            self._standing = ShardState(self.partition, self._context, apart=True)
 
     def _catch_up(self) -> tuple[int, bool]:
         """Restore and load, however often the brokers have to be asked."""

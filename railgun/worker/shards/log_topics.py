@@ -12,13 +12,13 @@ from railgun.errors import RailgunError
 from railgun.kafka.topics import TopicError
 from railgun.shard.drain import Drain
 from railgun.worker.context import ShardContext
-from railgun.worker.shards.shard_state import Standing
+from railgun.worker.shards.shard_state import ShardState
 from railgun.worker.shards.transaction import TransactionFailed
 
 log = logging.getLogger("railgun.worker")
 
 
-def change_topics(drain: Drain, context: ShardContext, standing: Standing) -> None:
+def change_topics(drain: Drain, context: ShardContext, standing: ShardState) -> None:
     """Before the transaction, and again if it is repeated: each step may find itself done already."""
     try:
         for topic in drain.doomed_topics:
@@ -37,7 +37,7 @@ def change_topics(drain: Drain, context: ShardContext, standing: Standing) -> No
 def quarantine_missing(
     topics: Iterable[str],
     context: ShardContext,
-    standing: Standing,
+    standing: ShardState,
     call: Callable[[Callable[[], None]], None],
 ) -> bool:
     """Quarantine the streams whose log topic is gone; False when none of them is.
@@ -53,7 +53,7 @@ def quarantine_missing(
     return bool(gone)
 
 
-def release(topic: str, standing: Standing) -> None:
+def release(topic: str, standing: ShardState) -> None:
     """The topic is there again."""
     if topic in standing.quarantined:
         log.warning("the topic %s is back", topic)

@@ -23,7 +23,7 @@ from railgun.shard.drain import Input
 from railgun.worker.context import ShardContext
 from railgun.worker.group.group_offsets import tell_regularly
 from railgun.worker.group.membership import Membership, NotAMember, confirmed, membership_of, rejoin
-from railgun.worker.shards.driver import KafkaShard
+from railgun.worker.shards.driver import ShardDriver
 from railgun.worker.shards.recovery import OwnerLost, ShardStopped
 from railgun.worker.skew import SkewWatch
 
@@ -36,7 +36,7 @@ _TOPICS_SECONDS: Final = 3.0
 _PARALLEL: Final = 32  # an init takes up to 2 s on an open transaction: never one after the other
 
 
-class Shards:
+class ShardPool:
     """Every partition that this worker owns, by number."""
 
     def __init__(self, group: str, admin: AdminClient) -> None:
@@ -44,8 +44,8 @@ class Shards:
         self._admin = admin
         self._consumer: Any = None
         self._context: ShardContext | None = None
-        self._running: dict[int, KafkaShard] = {}
-        self._dormant: dict[int, KafkaShard] = {}
+        self._running: dict[int, ShardDriver] = {}
+        self._dormant: dict[int, ShardDriver] = {}
         self._paused: set[int] = set()
         self._skew = SkewWatch()
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="railgun-takeover")
@@ -111,9 +111,9 @@ class Shards:
                 )
                 rejoin(self._consumer)
 
-    def _replace(self, stuck: KafkaShard, context: ShardContext) -> None:
+    def _replace(self, stuck: ShardDriver, context: ShardContext) -> None:
         log.error("%s: a call to the brokers does not return, its thread is replaced", stuck.name)
-        fresh = KafkaShard(stuck.partition, context, stuck.membership, stuck)
+        fresh = ShardDriver(stuck.partition, context, stuck.membership, stuck)
         fresh.inbox.put(stuck.give_up())
         self._running[stuck.partition] = fresh
         fresh.start()
@@ -181,7 +181,7 @@ class Shards:
             log.warning("the assignment was out of date before it could be taken up")
             return
         taken = [
-            KafkaShard(partition, self._context, membership, self._dormant.pop(partition, None))
+            ShardDriver(partition, self._context, membership, self._dormant.pop(partition, None))
             for partition in sorted(commands)
         ]
         for shard in self._dormant.values():
@@ -197,7 +197,7 @@ class Shards:
             self._running[shard.partition] = shard
             shard.start()
 
-    def _fence(self, shard: KafkaShard) -> None:
+    def _fence(self, shard: ShardDriver) -> None:
         try:
             shard.init_producer()
         except (ShardStopped, OwnerLost) as error:

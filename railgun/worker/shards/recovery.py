@@ -33,7 +33,7 @@ from confluent_kafka import KafkaError
 
 from railgun.shard.drain import AfterCommit, Input
 from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse
-from railgun.state.unreadable_entries import Unreadable
+from railgun.state.unreadable_entries import UnreadableEntry
 from railgun.worker.shards.transaction import Committed, Prepared, TransactionFailed
 
 log = logging.getLogger("railgun.worker")
@@ -192,7 +192,7 @@ class Recovery:
             except StoreDamaged as damage:
                 log.error("%s: %s", self._shard.name, damage)
                 self._shard.restore(damage)
-            except Unreadable as found:
+            except UnreadableEntry as found:
                 log.error("%s: %s", self._shard.name, found)
                 if not self._shard.set_aside(found.incarnation, str(found)):
                     raise

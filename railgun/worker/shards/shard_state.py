@@ -44,7 +44,7 @@ def _soon_after(table: RocksTable, batches: Iterable[list[Entry]]) -> Iterator[l
         yield batch
 
 
-class Standing:
+class ShardState:
     """The state of one shard. Used by one thread at a time."""
 
     def __init__(self, partition: int, context: ShardContext, *, apart: bool = False) -> None:

@@ -17,7 +17,7 @@ from railgun.kafka.answers import answer_of
 from railgun.kafka.topics import TopicError, Topics
 from railgun.shard.drain import Trim
 from railgun.worker import housekeeping as upkeep_module
-from railgun.worker.housekeeping import Upkeep
+from railgun.worker.housekeeping import Housekeeping
 from railgun.worker.outbox import Outbox
 from railgun.worker.shards import log_trims
 from tests.support.checkout import TOP
@@ -86,7 +86,7 @@ def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.M
         return {request: Future() for request in requests}
 
     admin.delete_records = delete_records
-    upkeep = Upkeep(admin, Topics(admin), outbox, crashed.append)
+    upkeep = Housekeeping(admin, Topics(admin), outbox, crashed.append)
     upkeep.start()
     deadline = time.monotonic() + 10
     while len(places) < 3 and not crashed and time.monotonic() < deadline:

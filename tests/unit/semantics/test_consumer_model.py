@@ -26,7 +26,7 @@ from railgun.semantics.consumers.pending import parked as owed
 from railgun.semantics.consumers.pending import pending_runs as pending
 from railgun.semantics.messages import index, tail
 from railgun.semantics.steps import finish
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.removal import PurgeRequest, delete_message, purge
 from railgun.state.table import MemoryTable, Overlay
 
@@ -381,7 +381,7 @@ class Both:
         self.table = MemoryTable()
         self.overlay = Overlay(self.table)
         config = StreamConfig(name="S", subjects=[">"], retention=retention, **fields)  # type: ignore[arg-type]
-        self.state = StreamState(self.overlay, "S", 1, config, 0, "log")
+        self.state = OwnedStream(self.overlay, "S", 1, config, 0, "log")
         self.model = Model(retention)
         self.now = SECOND
         for number, wanted in enumerate(configs):
@@ -406,7 +406,7 @@ class Both:
 
     def reload(self) -> None:
         """A new owner. It looks again for what is over, and may deliver that in another order."""
-        self.state = StreamState.load(self.overlay, 1, Names())
+        self.state = OwnedStream.load(self.overlay, 1, Names())
         for real in self.state.consumers:
             consumer = self.model.consumers[real.name]
             for sequence in consumer.parked():

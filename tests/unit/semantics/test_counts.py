@@ -16,7 +16,7 @@ from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.delivery import selection
 from railgun.semantics.consumers.pending.pending_runs import PendingRuns
 from railgun.semantics.messages.blocks import Block, build
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from tests.support.shards import Shards
 
 MESSAGES = 8_000
@@ -52,7 +52,7 @@ def _consumer(shards: Shards, name: str, **config: Any) -> None:
     assert "error" not in shards.answer(request)
 
 
-def _stream(shards: Shards) -> StreamState:
+def _stream(shards: Shards) -> OwnedStream:
     stream = shards.cores[0]._streams.get("S")
     assert stream is not None
     return stream
@@ -62,7 +62,7 @@ def _fetch(shards: Shards, number: int, name: str, batch: int) -> None:
     shards.command("S", name, pull=Pull(number, batch=batch, no_wait=True))
 
 
-def _pending_by_looking(stream: StreamState, start: int, wanted: Filter) -> int:
+def _pending_by_looking(stream: OwnedStream, start: int, wanted: Filter) -> int:
     return sum(1 for entry in stream.iterate(start) if wanted.matches(entry.subject))
 
 

@@ -21,7 +21,7 @@ from railgun.semantics.consumers.delivery.selection import runs_in
 from railgun.semantics.messages import blocks, index, tail
 from railgun.semantics.messages.blocks import NEVER, Block, Entry, build
 from railgun.semantics.steps import finish
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.removal import PurgeRequest, purge
 from railgun.state.table import MemoryTable, Overlay
 
@@ -107,7 +107,7 @@ class Machine:
         self.table = MemoryTable()
         self.overlay = Overlay(self.table)
         self.log = Log()
-        self.state = StreamState(self.overlay, "S", 1, config, 7, NAMES.log("S"))
+        self.state = OwnedStream(self.overlay, "S", 1, config, 7, NAMES.log("S"))
         self.model = Model()
         self.time = 1_000
         self.sequences: list[int] = []  # stored by the drain that runs
@@ -159,12 +159,12 @@ class Machine:
         self.overlay.clear()
         self.log.end += len(self.sequences) + 1
         self.model, self.config = self.before, self.config_before
-        self.state = StreamState.load(self.overlay, 1, NAMES)
+        self.state = OwnedStream.load(self.overlay, 1, NAMES)
         self._begin()
 
     def restart(self) -> None:
         self.commit()
-        self.state = StreamState.load(self.overlay, 1, NAMES)
+        self.state = OwnedStream.load(self.overlay, 1, NAMES)
 
     def _begin(self) -> None:
         self.sequences = []

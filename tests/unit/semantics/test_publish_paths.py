@@ -15,7 +15,7 @@ from railgun.model.stream_config import StreamConfig, SubjectTransform
 from railgun.protocol.topics import Names
 from railgun.semantics.steps import finish
 from railgun.semantics.streams import backlog, limits, publish, ttl
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Outcome, Stored, publish_pack
 from railgun.state.table import MemoryTable, Overlay
 
@@ -31,11 +31,11 @@ class Pack(NamedTuple):
     later: int = 0
 
 
-def stream(config: StreamConfig) -> StreamState:
-    return StreamState(Overlay(MemoryTable()), "S", 1, config, 0, Names().log("S"))
+def stream(config: StreamConfig) -> OwnedStream:
+    return OwnedStream(Overlay(MemoryTable()), "S", 1, config, 0, Names().log("S"))
 
 
-def visible(state: StreamState) -> dict[str, Any]:
+def visible(state: OwnedStream) -> dict[str, Any]:
     """Everything that a rule could look at."""
     return {
         "messages": state.messages,
@@ -120,7 +120,7 @@ rooms = st.sampled_from([1 << 60, 1 << 60, 130])
 
 
 def decide(
-    state: StreamState, pack: Pack, time: int, platform: ClusterLimits, room: int, log: Stored
+    state: OwnedStream, pack: Pack, time: int, platform: ClusterLimits, room: int, log: Stored
 ) -> Outcome:
     return publish_pack(
         state, pack.subjects, pack.ids, pack.headers, pack.payloads, time, platform, room - state.bytes, log
@@ -215,7 +215,7 @@ def test_no_limit_is_ever_exceeded(config: StreamConfig, sent: list[Pack], platf
         assert len(log.sequences) == state.last_seq
 
 
-def reconfigure(state: StreamState, config: StreamConfig) -> None:
+def reconfigure(state: OwnedStream, config: StreamConfig) -> None:
     before = state.config
     state.reconfigure(config, 1_000)
     limits.tighten(state, before)
@@ -286,7 +286,7 @@ def test_compaction_never_drops_a_message_that_exists(
         assert {entry.sequence for entry in state.iterate()} <= set(last.values())
 
 
-def _written(state: StreamState, log: Stored) -> list[tuple[bytes, int]]:
+def _written(state: OwnedStream, log: Stored) -> list[tuple[bytes, int]]:
     """The records of the drain in the order in which they reach the log."""
     messages = [(state.log_key(*one), one[1]) for one in zip(log.subjects, log.sequences, strict=True)]
     result: list[tuple[bytes, int]] = []

@@ -17,7 +17,7 @@ from railgun.semantics.messages import searching
 from railgun.semantics.messages.blocks import Block, Entry
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.steps import Steps, finish
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.state.table import MemoryTable, Overlay
 from tests.support.shards import Shards
 from tests.support.tight_memory import room_for_subjects
@@ -48,14 +48,14 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def stream_of(packs: list[list[str]], gone: list[int], *, per_subject: int, held: int | None) -> StreamState:
+def stream_of(packs: list[list[str]], gone: list[int], *, per_subject: int, held: int | None) -> OwnedStream:
     """Each pack a block, the last one still in the tail; the numbered messages are removed."""
     memory = ShardMemory()
     if held is not None:
         memory.subjects = room_for_subjects(held)
     config = StreamConfig(name="S", subjects=["a.>"], max_msgs_per_subject=per_subject)
     overlay = Overlay(MemoryTable(scratch=MemoryTable()))
-    state = StreamState(overlay, "S", 1, config, 0, Names().log("S"), memory)
+    state = OwnedStream(overlay, "S", 1, config, 0, Names().log("S"), memory)
     for number, pack in enumerate(packs):
         for subject in pack:
             state.store(subject, 10, 1)
@@ -102,7 +102,7 @@ def test_a_search_sees_what_comes_and_goes_between_its_steps(
     wanted = Filter(pattern)
     changes = iter([*((pack, None) for pack in later), *((None, one) for one in gone)])
 
-    def change(stream: StreamState) -> None:
+    def change(stream: OwnedStream) -> None:
         for pack, one in [next(changes, (None, None))]:
             for subject in pack or ():
                 stream.store(subject, 10, 1)

@@ -11,7 +11,7 @@ from railgun.protocol.leases import Pull
 from railgun.semantics.consumers.consumer_state import Run, Taken
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import NO_MESSAGES, Status, Waiting, WaitingPulls
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 
 SECOND = 1_000_000_000
 
@@ -83,7 +83,7 @@ def test_durations_as_the_server_prints_them(nanos: int, text: str) -> None:
 
 @pytest.mark.rule("PUL-07")
 def test_who_got_something_goes_to_the_end_of_the_line() -> None:
-    line = WaitingPulls(Journal())
+    line = WaitingPulls(UndoLog())
     for client in "abc":
         line.join(Waiting(client, 1, 2))
     served = []
@@ -100,7 +100,7 @@ def test_who_got_something_goes_to_the_end_of_the_line() -> None:
 
 
 def test_a_line_that_is_undone_is_as_it_was() -> None:
-    journal = Journal()
+    journal = UndoLog()
     line = WaitingPulls(journal)
     for number in range(5):
         line.join(Waiting("me", number, 2, no_wait=number == 3))

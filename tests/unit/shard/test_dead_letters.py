@@ -6,7 +6,7 @@ from typing import Any
 
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol.topics import Names
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
 from railgun.shard.consumers.dead_letters import _at_hand
 from railgun.state.table import MemoryTable, Overlay
@@ -29,7 +29,7 @@ class Sequence(int):
 
 
 def test_a_message_of_a_drain_that_stored_many_is_found_in_few_comparisons() -> None:
-    stream = StreamState(Overlay(MemoryTable()), "S", 1, StreamConfig(name="S"), 0, Names().log("S"))
+    stream = OwnedStream(Overlay(MemoryTable()), "S", 1, StreamConfig(name="S"), 0, Names().log("S"))
     stored = Stored()
     for number in range(10_000):
         stored.add(Sequence(2 * number), f"S.{number}", [], b"%d" % number, number)

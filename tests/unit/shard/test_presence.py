@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from railgun.semantics.consumers.undo import Journal
-from railgun.shard.consumers.alarms import Deadlines
-from railgun.shard.consumers.presence import PERIOD, SILENCE, Audience, Listener
+from railgun.semantics.consumers.undo import UndoLog
+from railgun.shard.consumers.alarms import Alarms
+from railgun.shard.consumers.presence import PERIOD, SILENCE, Listener, Presences
 
 
 def test_who_is_silent_for_three_periods_is_gone() -> None:
-    audience = Audience(Journal())
+    audience = Presences(UndoLog())
     audience.know("ann", 0)
     audience.know("bob", 0)
     now = 0
@@ -25,14 +25,14 @@ def test_who_is_silent_for_three_periods_is_gone() -> None:
 
 
 def test_an_owner_that_was_away_gives_everybody_time_again() -> None:
-    audience = Audience(Journal())
+    audience = Presences(UndoLog())
     audience.know("ann", 0)
     assert audience.silent(100 * PERIOD) == []
     assert audience.silent(100 * PERIOD + SILENCE) == ["ann"]
 
 
 def test_who_hears_what() -> None:
-    audience = Audience(Journal())
+    audience = Presences(UndoLog())
     gained, lost = audience.listen("ann", [("a.b", ""), ("a.*", "g")])
     assert (gained, lost) == ({"a.b", "a.*"}, set())
     audience.listen("bob", [("a.>", "")])
@@ -52,8 +52,8 @@ def test_who_hears_what() -> None:
 
 
 def test_what_is_undone_was_never_said() -> None:
-    journal = Journal()
-    audience = Audience(journal)
+    journal = UndoLog()
+    audience = Presences(journal)
     audience.know("ann", 0)
     audience.listen("ann", [("a.*", "")])
     journal.clear()
@@ -68,8 +68,8 @@ def test_what_is_undone_was_never_said() -> None:
 
 
 def test_deadlines_count_once_and_come_back_when_undone() -> None:
-    journal = Journal()
-    deadlines: Deadlines[str] = Deadlines(journal)
+    journal = UndoLog()
+    deadlines: Alarms[str] = Alarms(journal)
     for at in range(1_000):
         deadlines.set("moving", at + 10)
     deadlines.set("fixed", 500)

@@ -10,7 +10,7 @@ from railgun.client.facade.railgun import Railgun
 from railgun.protocol.avro import Located
 from railgun.protocol.leases import AckRun, Pull
 from railgun.semantics.messages import stragglers
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.streams import owned as ownership
 from railgun.state import keys
 from railgun.testing import Clock
@@ -54,7 +54,7 @@ def trim(shards: Shards) -> None:
     shards.drains.clear()
 
 
-def state_of(shards: Shards) -> StreamState:
+def state_of(shards: Shards) -> OwnedStream:
     found = shards.cores[0]._streams.get("Q")
     assert found is not None
     return found

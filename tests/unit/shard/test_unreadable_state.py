@@ -13,7 +13,7 @@ import pytest
 from railgun.cli.doctor.checks import check_unreadable
 from railgun.client.operations.streams import Pong
 from railgun.protocol import avro as wire
-from railgun.semantics.streams.owned_stream import StreamState
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.streams import stream_timers as timers
 from railgun.state import keys
 from tests.support.driven_shard import NAMES, Broker, Driven
@@ -230,7 +230,7 @@ def test_a_stream_whose_timers_fail_is_set_aside(
     driven = take_over(copy.deepcopy(recorded))
     honest = timers._expire_messages
 
-    def fails(state: StreamState, *args: Any) -> None:
+    def fails(state: OwnedStream, *args: Any) -> None:
         if state.name == "SHORT":
             raise ZeroDivisionError("nonsense")
         honest(state, *args)

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from railgun.shard.drain import Drain, Input
 from railgun.state import keys
 from railgun.state.store_errors import StoreDamaged, StoreFailed
-from railgun.state.unreadable_entries import Unreadable
+from railgun.state.unreadable_entries import UnreadableEntry
 from railgun.worker.shards.recovery import OwnerLost, Recovery, Unforeseen, Verdict, verdict_on
 from railgun.worker.shards.transaction import Committed, Prepared, TransactionFailed
 
@@ -172,12 +172,12 @@ def test_a_stream_whose_timers_fail_is_set_aside_and_the_others_go_on() -> None:
 
 
 def test_an_unreadable_record_blames_no_command() -> None:
-    shard = FakeShard(failing(Unreadable(keys.stream(7), ValueError("damaged")), 1))
+    shard = FakeShard(failing(UnreadableEntry(keys.stream(7), ValueError("damaged")), 1))
     shard.aside = [True]
     Recovery(shard).settle([given(1)])
     assert (shard.committed, shard.refused) == ([1], [])
-    shard = FakeShard(failing(Unreadable(keys.CURSOR, ValueError("damaged")), 1))
-    with pytest.raises(Unreadable):
+    shard = FakeShard(failing(UnreadableEntry(keys.CURSOR, ValueError("damaged")), 1))
+    with pytest.raises(UnreadableEntry):
         Recovery(shard).settle([given(1)])
 
 

@@ -12,7 +12,7 @@ from railgun.semantics.messages.searching import newest, newest_of_each
 from railgun.semantics.steps import Steps
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 SEARCHED = ("last", "last_per_subject")  # policies whose start has to be looked for
 _ALL = 1 << 62
@@ -25,7 +25,7 @@ class Start(NamedTuple):
     owed: list[tuple[int, int]]
 
 
-def find(stream: StreamState, config: ConsumerConfig, anew: int = 0) -> Steps[Start]:
+def find(stream: OwnedStream, config: ConsumerConfig, anew: int = 0) -> Steps[Start]:
     """Where the consumer starts. If that takes several steps: as of the last one, or of the first for the last of each.
 
     ``anew``: where a consumer began that has delivered nothing and gets another filter.
@@ -39,7 +39,7 @@ def find(stream: StreamState, config: ConsumerConfig, anew: int = 0) -> Steps[St
     return Start(_place(stream, config), [])
 
 
-def _place(stream: StreamState, config: ConsumerConfig) -> int:
+def _place(stream: OwnedStream, config: ConsumerConfig) -> int:
     first = max(stream.first_seq, 1)
     if config.deliver_policy == "all":
         return first  # STA-01
@@ -50,7 +50,7 @@ def _place(stream: StreamState, config: ConsumerConfig) -> int:
     return stream.last_seq + 1  # STA-03
 
 
-def last_of_each(stream: StreamState, wanted: Filter, below: int) -> Steps[list[tuple[int, int]]]:
+def last_of_each(stream: OwnedStream, wanted: Filter, below: int) -> Steps[list[tuple[int, int]]]:
     """The newest message of each subject that the filter selects, as far as it is below that sequence (STA-06): ranges."""
     every = yield from newest_of_each(stream, wanted, stream.last_seq, _ALL)
     return list(_ranges(one for one in sorted(every) if one < below))

@@ -11,7 +11,7 @@ from railgun.model.subjects import Filter
 from railgun.semantics.messages.blocks import Block, pack_column
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 _MARKED = re.compile(b"\x01+")
 
@@ -67,7 +67,7 @@ def count_in(block: Block, start: int, wanted: Filter, stop: int | None = None) 
     return sum(marks.count(1, index, min(index + count, stop)) for index, count in block.existing(start))
 
 
-def count_between(stream: StreamState, start: int, end: int, wanted: Filter) -> int:
+def count_between(stream: OwnedStream, start: int, end: int, wanted: Filter) -> int:
     """How many existing messages of the sequences [start, end) the filter selects."""
     start, end, total = max(start, stream.first_seq), min(end, stream.last_seq + 1), 0
     if start >= end:
@@ -79,12 +79,12 @@ def count_between(stream: StreamState, start: int, end: int, wanted: Filter) -> 
     return total
 
 
-def distance(stream: StreamState, start: int) -> int:
+def distance(stream: OwnedStream, start: int) -> int:
     """How many sequences :func:`count_from` would look at, at most."""
     return max(0, min(start - stream.first_seq, stream.last_seq + 1 - start))
 
 
-def count_from(stream: StreamState, start: int, wanted: Filter) -> int:
+def count_from(stream: OwnedStream, start: int, wanted: Filter) -> int:
     """How many existing messages from the sequence on the filter selects; counts on the shorter side of it."""
     if not stream.messages or start > stream.last_seq:
         return 0

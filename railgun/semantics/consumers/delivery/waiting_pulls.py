@@ -14,7 +14,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
 from railgun.protocol.avro import HeaderList
 from railgun.protocol.leases import Pull
-from railgun.semantics.consumers.undo import Journal
+from railgun.semantics.consumers.undo import UndoLog
 
 if TYPE_CHECKING:
     from railgun.semantics.consumers.consumer_state import Taken
@@ -171,7 +171,7 @@ def served(pull: Waiting, taken: Taken, now: int) -> tuple[Waiting | None, Statu
 class WaitingPulls:
     """The line of one consumer. A pull is known by its client and number; the same one twice is one."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
         self._pulls: dict[PullKey, tuple[int, Waiting]] = {}  # with the ticket
         self._line: SortedDict[int, PullKey] = SortedDict()

@@ -19,7 +19,7 @@ PARKED_AT_MOST = (
 )
 
 
-class Owed(Protocol):
+class Parked(Protocol):
     """Parked messages in the order in which they are delivered."""
 
     def park(self, start: int, end: int) -> None:

@@ -15,7 +15,7 @@ from railgun.model.subjects import Filter
 from railgun.semantics.consumers.delivery.selection import count_between, count_from, distance
 
 if TYPE_CHECKING:
-    from railgun.semantics.streams.owned_stream import StreamState
+    from railgun.semantics.streams.owned_stream import OwnedStream
 
 REMEMBERED = 10_000
 FILTERS = 1_000  # of which it is remembered who counted last
@@ -29,7 +29,7 @@ class Removals:
     def __init__(self) -> None:
         self._newest: deque[Removal] = deque(maxlen=REMEMBERED)
         self.total = 0
-        self.counted: dict[Filter, Ahead] = {}
+        self.counted: dict[Filter, Position] = {}
 
     def note(self, start: int, end: int, subjects: Mapping[str, int]) -> None:
         self._newest.append((start, end, subjects))
@@ -42,10 +42,10 @@ class Removals:
         return None if count > known else list(islice(self._newest, known - count, None))
 
 
-class Ahead:
+class Position:
     """The next sequence to look at, and the number of existing messages from there on that the filter selects."""
 
-    def __init__(self, stream: StreamState, removals: Removals, wanted: Filter, next_sequence: int) -> None:
+    def __init__(self, stream: OwnedStream, removals: Removals, wanted: Filter, next_sequence: int) -> None:
         self.next = next_sequence
         self._stream = stream
         self._removals = removals
