@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,73 +14,17 @@ from railgun.client.facade.async_railgun import AsyncRailgun
 from railgun.client.facade.railgun import Railgun, connect
 from railgun.client.publishing import packer as packing
 from railgun.client.publishing.packer import AHEAD_WINDOWS
-from railgun.client.transport import Delivered, Receiver, Topology
 from railgun.errors import (
     ConfigError,
     ConnectionClosed,
     ConnectionLost,
     NotAuthorized,
     NoWorker,
-    RailgunError,
     TooManyWaiting,
 )
-from railgun.model.messages import StoredMessage
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol import avro as wire
+from tests.support.transports import Silent, registered
 from tests.support.waiting import wait_until
-
-
-def registered(name: str, *subjects: str, state: str = "active", partition: int = 0) -> tuple[bytes, bytes]:
-    config = StreamConfig(name=name, subjects=list(subjects)).to_json()
-    record = {
-        "name": name,
-        "incarnation": 1,
-        "partition": partition,
-        "state": state,
-        "config": config,
-        "created": 1,
-    }
-    return f"stream/{name}".encode(), wire.encode("registry_stream", record)
-
-
-class Silent:
-    """A transport that never answers."""
-
-    def __init__(self) -> None:
-        self.alive: int | None = 1
-        self.wrong: RailgunError | None = None
-        self.sent: list[bytes] = []
-        self.receiver: Receiver | None = None
-
-    def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
-        self.receiver = receiver
-        receiver.registry([registered("S", "s.*")])
-        return Topology(2)
-
-    def listen(self, shard: int, timeout: float) -> None:
-        pass
-
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
-        self.sent.append(value)
-        delivered(None)
-
-    def sync_registry(self, timeout: float) -> bool:
-        return True
-
-    def read_log(self, places: Sequence[wire.Located], timeout: float) -> list[StoredMessage | None]:
-        return []
-
-    def workers(self) -> int | None:
-        return self.alive
-
-    def trouble(self) -> RailgunError | None:
-        return self.wrong
-
-    def flush(self, timeout: float) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,89 +20,11 @@ from railgun.client.consuming import hub as consuming
 from railgun.client.consuming import push_buffer as push_intake
 from railgun.client.facade.message import Message
 from railgun.client.facade.railgun import Railgun
-from railgun.client.transport import CONSUME, PRESENCE, REQUEST, Delivered, Receiver, Topology
+from railgun.client.transport import CONSUME, Delivered
 from railgun.errors import ConnectionLost, RailgunError
-from railgun.model.messages import StoredMessage
-from railgun.protocol import avro as wire
-from railgun.protocol.avro import ApiRequest, Frame
-from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Presence, Pull
-from railgun.protocol.replies import Answer, ReplyBatch
+from railgun.protocol.leases import AckRun, Lease
+from tests.support.transports import PlayedShard
 from tests.support.waiting import wait_until
-from tests.unit.client.test_connection import registered
-
-
-class PlayedShard:
-    """A transport whose other end is the test. Commands are decoded and kept."""
-
-    def __init__(self) -> None:
-        self.receiver: Receiver | None = None
-        self.commands: list[ConsumerCommand] = []
-        self.presence: list[Presence] = []
-        self.requests: list[ApiRequest] = []
-        self.refuse: RailgunError | None = None
-        self.answer: Callable[[ApiRequest], bytes] | None = None
-        self.confirm = False
-
-    def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
-        self.receiver = receiver
-        receiver.registry([registered("S", "s.*", partition=1), (b"epoch/1", b'{"epoch": 5}')])
-        return Topology(2)
-
-    def listen(self, shard: int, timeout: float) -> None:
-        pass
-
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
-        if self.refuse is not None:
-            delivered(self.refuse)
-            return
-        delivered(None)
-        if kind == PRESENCE:
-            self.presence.append(Presence.decode(value))
-        elif kind == CONSUME:
-            command = ConsumerCommand.decode(value)
-            self.commands.append(command)
-            if command.request and self.confirm:
-                self.reply(answers=[Answer(command.request, [Frame([], b"")])])
-        elif kind == REQUEST:
-            request = ApiRequest.decode(value)
-            self.requests.append(request)
-            if self.answer is not None:
-                self.reply(answers=[Answer(request.request, [Frame([], self.answer(request))])])
-
-    def reply(self, leases: Sequence[Lease] = (), answers: Sequence[Answer] = ()) -> None:
-        assert self.receiver is not None
-        self.receiver.replies([ReplyBatch(1, 5, [], list(answers), list(leases)).encode()])
-
-    def sync_registry(self, timeout: float) -> bool:
-        return True
-
-    def read_log(self, places: Sequence[wire.Located], timeout: float) -> list[StoredMessage | None]:
-        return [StoredMessage("s.a", one.sequence, b"%d" % one.sequence, [], 1) for one in places]
-
-    def advisories(self, take: Any) -> Callable[[], None]:
-        return lambda: None
-
-    def workers(self) -> int | None:
-        return 1
-
-    def trouble(self) -> RailgunError | None:
-        return None
-
-    def flush(self, timeout: float) -> bool:
-        return True
-
-    def close(self) -> None:
-        pass
-
-    # -- what the test asks for
-
-    @property
-    def acks(self) -> list[AckRun]:
-        return [run for command in self.commands for run in command.acks]
-
-    @property
-    def pulls(self) -> list[Pull]:
-        return [command.pull for command in self.commands if command.pull is not None]
 
 
 @pytest.fixture
@@ -175,17 +97,22 @@ def test_acknowledgements_keep_their_order_and_their_kind(shard: PlayedShard, rg
     ]
 
 
+def leave_acks_in_the_box(rg: Railgun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on no thread empties the boxes: acknowledgements travel with another command, or not at all."""
+    monkeypatch.setattr(rg.connection.consuming, "wake", lambda box: None)
+
+
 def test_the_next_pull_carries_the_acks_that_wait(
     shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consuming, "COLLECT", 1.0)  # they would leave by themselves much later
+    leave_acks_in_the_box(rg, monkeypatch)
     for message in fetched(shard, rg, 3):
         message.ack()
     fetched(shard, rg, 1, first=4)
-    first, second = [command for command in shard.commands if command.pull is not None]
-    assert first.number == 0  # whichever lives: nothing was said about one yet
-    assert (first.acks, second.number) == ([], 7)
-    assert sum(run.length for run in second.acks) == 3
+    first, second = shard.commands
+    assert (first.acks, first.number) == ([], 0)  # no delivery has said yet which consumer of this name lives
+    assert (second.acks, second.number) == ([AckRun("ack", 1, 3, 101, 1)], 7)
+    assert second.pull is not None
 
 
 def test_a_pull_does_not_overtake_what_another_thread_is_sending(
@@ -413,21 +340,23 @@ def test_a_fetch_that_is_over_time_hands_out_what_came(shard: PlayedShard, rg: R
     assert [message.sequence for message in found] == [1, 2]
 
 
-def test_a_consumer_that_was_made_anew_is_asked_instead(shard: PlayedShard, rg: Railgun) -> None:
-    old = fetched(shard, rg, 1)[0]
-    found: list[Message] = []
+def test_a_consumer_that_was_made_anew_is_asked_instead(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_acks_in_the_box(rg, monkeypatch)
+    (old,) = fetched(shard, rg, 1)
     old.ack()
+    found: list[Message] = []
     thread = threading.Thread(target=lambda: found.extend(rg.stream("S").consumer("C").fetch(1)))
     thread.start()
     wait_until(lambda: len(shard.pulls) == 2, "the pull was sent", pause=0.002)
+    sent = shard.pulling[-1]
+    assert (sent.number, sent.incarnation, len(sent.acks)) == (7, 1, 1)  # with the ack, so for the old one
     pull = shard.pulls[-1]
-    gone = {"done": True, "status": 409, "description": "Consumer Deleted"}
-    sent = [command for command in shard.commands if command.pull is not None][-1]
-    if sent.number:  # the ack travelled with the pull, so both were for the old one
-        shard.reply([lease(pull.id, [], [], **gone)])
-        wait_until(lambda: len(shard.pulls) == 3, "it was sent again", pause=0.002)
-        again = [command for command in shard.commands if command.pull is not None][-1]
-        assert (again.number, again.incarnation, again.pull and again.pull.id) == (0, 0, pull.id)
+    shard.reply([lease(pull.id, [], [], done=True, status=409, description="Consumer Deleted")])
+    wait_until(lambda: len(shard.pulls) == 3, "it was sent again", pause=0.002)
+    again = shard.pulling[-1]
+    assert (again.number, again.incarnation, again.pull and again.pull.id) == (0, 0, pull.id)
     shard.reply([lease(pull.id, [8], [1], done=True)])
     thread.join()
     assert [message.sequence for message in found] == [8]

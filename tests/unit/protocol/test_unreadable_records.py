@@ -28,7 +28,7 @@ from railgun.protocol import avro as wire
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import ReplyBatch
 from railgun.protocol.unreadable import Skipped, Unreadable
-from tests.unit.client.test_connection import registered
+from tests.support.transports import registered
 from tests.unit.client.test_log_cursors import Stored, parcel_of
 
 json_values = st.recursive(
