@@ -59,7 +59,7 @@ _COMMON: Final[dict[str, Any]] = {
 _PRODUCER: Final[dict[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",  # CLU-16
-    # The default, consistent_random, is CRC32: keys would land elsewhere than Kafka's other clients put them (DESIGN 6).
+    # The default, consistent_random, is CRC32: keys would land elsewhere than Kafka's other clients put them (docs/design/0019).
     "partitioner": "murmur2_random",
     "linger.ms": 1,  # enough to batch a burst; a lone record must not wait for company
     "batch.size": 1024 * 1024,
@@ -67,7 +67,7 @@ _PRODUCER: Final[dict[str, Any]] = {
     # A whole drain is queued before it is flushed: the default of 100,000 messages is less than one.
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 512 * 1024,
-    # A missing topic is said after a second; the default waits 30 for it to appear (DESIGN 4).
+    # A missing topic is said after a second; the default waits 30 for it to appear (docs/design/0019).
     "topic.metadata.propagation.max.ms": 1000,
 }
 
@@ -75,7 +75,7 @@ _TRANSACTIONAL: Final[dict[str, Any]] = {
     **_PRODUCER,
     # Small drains leave while the offsets are sent (not so with 5); large ones still form full batches.
     "linger.ms": 1,
-    "message.timeout.ms": 3000,  # below the transaction's own time-out, or a missing topic turns fatal (DESIGN 4)
+    "message.timeout.ms": 3000,  # below the transaction's own time-out, or a missing topic turns fatal (docs/design/0019)
     "transaction.timeout.ms": 10_000,
     # The default waits 100 ms on CONCURRENT_TRANSACTIONS, so back-to-back transactions take 100 ms instead of 4.
     "retry.backoff.ms": 1,
@@ -86,7 +86,7 @@ _CONSUMER: Final[dict[str, Any]] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
-    "fetch.wait.max.ms": 10,  # a seek at the tail costs 382 ms with the default 500 (DESIGN 3)
+    "fetch.wait.max.ms": 10,  # a seek at the tail costs 382 ms with the default 500 (docs/design/0019)
     "fetch.queue.backoff.ms": 1,  # the default pauses a second whenever the queue was full
     # A topic is known a moment before its partitions can be read: the default asks again after 500 ms.
     "fetch.error.backoff.ms": 20,

@@ -29,7 +29,7 @@ log = logging.getLogger("railgun.kafka.topics")
 TIMEOUT: Final = 15.0  # seconds for one administrative request
 DAY_MS: Final = 86_400_000
 MIN_IN_SYNC: Final = "min.insync.replicas"
-# How long a tombstone stays readable. A local store that slept longer than half of it must not be trusted (DESIGN 4).
+# How long a tombstone stays readable. A local store that slept longer than half of it must not be trusted (docs/design/0020).
 DELETE_RETENTION_MS: Final = DAY_MS
 
 _SIZE: Final = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
@@ -61,7 +61,7 @@ class TopicPlan(NamedTuple):
 
 
 def cell_topics(names: Names, partitions: int, reply_factor: int) -> list[TopicPlan]:
-    """The fixed topics of a cell (DESIGN 2). The registry comes first: it says how the others were made."""
+    """The fixed topics of a cell (docs/design/0002). The registry comes first: it says how the others were made."""
     timed = {**_SIZE, "message.timestamp.type": "LogAppendTime"}
     week, hour = {"retention.ms": str(7 * DAY_MS)}, {"retention.ms": str(3_600_000)}
     return [

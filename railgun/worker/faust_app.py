@@ -1,6 +1,6 @@
 """The Faust application of a worker: command line, life cycle, group membership, and the agent that receives commands.
 
-Faust decides which partitions are ours and brings the records; everything else is the shards' (DESIGN 5). Not used:
+Faust decides which partitions are ours and brings the records; everything else is the shards' (docs/design/0010). Not used:
 Faust's transactions, tables and topic creation. ``faust -A railgun worker`` finds the app as ``railgun.app``.
 """
 
@@ -191,7 +191,7 @@ def _faust_options(settings: NodeSettings) -> dict[str, Any]:
         "datadir": str(settings.data_dir / "faust"),
         "store": "memory://",
         "TableManager": _NoTables,
-        # Its own assignor keeps commands and forwards together only while this is 1 or more (DESIGN 5).
+        # Its own assignor keeps commands and forwards together only while this is 1 or more (docs/design/0010).
         "table_standby_replicas": 1,
         "topic_allow_declare": False,  # topics are made by railgun, with their own settings
         "topic_disable_leader": True,

@@ -36,7 +36,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Goal:
-    """What DESIGN wants of a row, against one peer: a bound of the ratio, or of railgun's own value."""
+    """The goal of a row against one peer: a bound of the ratio, or of railgun's own value."""
 
     text: str
     least_ratio: float | None = None

@@ -1,6 +1,6 @@
 """``python -m tests.differ``: the same random operations on nats-server and on railgun, compared answer by answer.
 
-Every difference must be an agreed conflict (SEMANTICS 0.2) or what a rule says. The first that is not is minimised and
+Every difference must be an agreed conflict (docs/rules/conflicts.md) or what a rule says. The first that is not is minimised and
 printed, and the exit code is 1; ``--keep-going`` collects them by kind.
 """
 

@@ -1,4 +1,4 @@
-"""The agreed conflicts with NATS as masks: each says which difference it explains, by its number in SEMANTICS 0.2."""
+"""The agreed conflicts with NATS as masks: each says which difference it explains, by its number in docs/rules/conflicts.md."""
 
 from __future__ import annotations
 

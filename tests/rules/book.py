@@ -1,22 +1,30 @@
-"""The list of rules and the exemptions, read from their files beside this module."""
+"""The rules, read from the pages of docs/rules, and the exemptions, read from the file beside this module."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 HERE: Final = Path(__file__).parent
+PAGES: Final = HERE.parents[1] / "docs" / "rules"
 REPORT: Final = HERE.parents[1] / ".railgun-rules.json"
 BACKENDS: Final = ("memory", "kafka")
 NO_BACKEND: Final = "neither"
 MOST_RULES: Final = 5  # of one test
 
 
-def rule_ids() -> list[str]:
-    """Every rule, in the order of SEMANTICS."""
-    return (HERE / "rule_ids.txt").read_text(encoding="utf-8").split()
+_RULE: Final = re.compile(r"^- \*\*([A-Z]+-\d+)\*\* ", re.MULTILINE)
+
+
+@cache
+def rule_ids() -> tuple[str, ...]:
+    """The ids of all rules in the order of the book: by page, then by line."""
+    pages = sorted(PAGES.glob("[0-9]*.md"))
+    return tuple(rule for page in pages for rule in _RULE.findall(page.read_text(encoding="utf-8")))
 
 
 def exemptions(path: Path = HERE / "exemptions.toml") -> dict[str, set[str]]:

@@ -1,4 +1,4 @@
-"""Advisories and ack samples as they happen: ``for advisory in rg.advisories()`` (SEMANTICS 25.1).
+"""Advisories and ack samples as they happen: ``for advisory in rg.advisories()`` (docs/rules, ADV).
 
 They are sent after what they tell of and never hold it up, so they may come late, and are not kept for who was not there.
 """

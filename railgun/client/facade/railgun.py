@@ -274,7 +274,7 @@ class Railgun:
         return Listener(intake)
 
     def advisories(self) -> Advisories:
-        """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (SEMANTICS 25.1).
+        """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (docs/rules, ADV).
 
         From the moment this returns nothing is missed. ``with rg.advisories() as told: for advisory in told: …``
         """

@@ -20,7 +20,7 @@ from railgun.shard.drain import CONSUME, PRESENCE, Input, record_bytes
 _RECORD_WORK: Final = 200  # a record costs as much as so many bytes of value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it
 DRAIN_RECORDS: Final = 5000
-DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (DESIGN 1)
+DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (docs/design/0003)
 # While consumers are in use: whoever works on messages waits for two drains at each turn.
 SHORT_DRAIN_BYTES: Final = 512 * 1024
 _IN_USE_SECONDS: Final = 1.0

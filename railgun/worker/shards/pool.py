@@ -1,4 +1,4 @@
-"""The shards of one worker: started, stopped and handed over as the consumer group says (DESIGN 5).
+"""The shards of one worker: started, stopped and handed over as the consumer group says (docs/design/0010).
 
 All of it runs in the event loop; what blocks runs in threads of its own. Rebalances are eager: every shard stops, and
 one that comes back finds its state in memory, current unless somebody else owned the partition in between.

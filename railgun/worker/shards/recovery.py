@@ -1,4 +1,4 @@
-"""What to make of a failure: every error path of a shard, in one place (DESIGN 4).
+"""What to make of a failure: every error path of a shard, in one place (docs/design/0020).
 
 ====================  ==========================================================================
 what Kafka says       what the shard does

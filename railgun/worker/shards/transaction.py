@@ -2,7 +2,7 @@
 
 :meth:`DrainWriter.write` returns only after the commit. Everything else is a :class:`TransactionFailed`, which says what
 Kafka said and which log topics could not be written; the caller aborts, decides and retries. This is the hottest loop
-of a worker (DESIGN 6): no record of a log costs more than one call and three small tuples.
+of a worker (docs/design/0003): no record of a log costs more than one call and three small tuples.
 
 The three states of a drain are three types, so that nobody takes one for the other: a ``Drain`` is decided, a
 :class:`Prepared` has everything encoded that may fail to be, a :class:`Committed` is durable and knows no way back.
