@@ -48,12 +48,12 @@ class Advisories:
         self._journal = journal
         self._told = 0  # by this owner
 
-    def of_stream(self, stream: str, action: str, work: OpenDrain, time: int) -> None:
+    def of_stream(self, stream: str, action: str, drain: OpenDrain) -> None:
         """A stream was created (``create``), changed (``modify``) or deleted (``delete``) (ADV-12)."""
         subject = f"{_OF_STREAMS}{_STREAM_ACTIONS[action]}.{stream}"
-        self._tell(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, work, time)
+        self._tell(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, drain)
 
-    def of_consumer(self, stream: str, event: Event, work: OpenDrain, time: int) -> None:
+    def of_consumer(self, stream: str, event: Event, drain: OpenDrain) -> None:
         """Something happened at a consumer."""
         fields: dict[str, Any] = {"stream": stream, "consumer": event.consumer}
         if event.kind in _CONSUMER_ACTIONS:
@@ -62,14 +62,14 @@ class Advisories:
         else:
             subject, kind, told = _KINDS[event.kind]
             fields |= {name: getattr(event, name) for name in told}
-        self._tell(f"{subject}.{stream}.{event.consumer}", kind, fields, work, time)
+        self._tell(f"{subject}.{stream}.{event.consumer}", kind, fields, drain)
 
-    def _tell(self, subject: str, kind: str, fields: dict[str, Any], work: OpenDrain, time: int) -> None:
+    def _tell(self, subject: str, kind: str, fields: dict[str, Any], drain: OpenDrain) -> None:
         self._journal.on_undo(partial(setattr, self, "_told", self._told))
         self._told += 1
-        seed = f"{self._partition}/{self._told}/{time}/{subject}"
+        seed = f"{self._partition}/{self._told}/{drain.moment}/{subject}"
         identity = blake2b(seed.encode("utf-8"), digest_size=11).hexdigest()
-        body = {"type": kind, "id": identity, "timestamp": rfc3339(time), **fields}
+        body = {"type": kind, "id": identity, "timestamp": rfc3339(drain.moment), **fields}
         data = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
-        work.drain.advisories.append(Advisory(subject, data))
+        drain.decisions.advisories.append(Advisory(subject, data))
         self._captures.offer(subject, [], data)

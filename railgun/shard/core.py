@@ -30,7 +30,7 @@ from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.cursor import Cursor
 from railgun.shard.dispatch import Dispatcher
 from railgun.shard.drain import AfterCommit, Drain, Input, LogAppend, Trim
-from railgun.shard.long_calls import LongCalls, Turn
+from railgun.shard.long_calls import LongCalls
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
@@ -69,8 +69,8 @@ class ShardCore:
         self._spent = False  # a drain is durable that this core has not followed, or not to its end
         self._table = table
         self._overlay = Overlay(table)
-        self._work = OpenDrain()
         self._clock = ShardClock(adjustable=test_clock)
+        self._open = OpenDrain(self._clock, 0)
         self._streams = OwnedStreams(
             partition, names, limits, self._overlay, memory or WorkerMemory(), self._send
         )
@@ -81,7 +81,7 @@ class ShardCore:
         self._timers = StreamTimers(self._streams)
         self._straggler_copies = StragglerCopies(read_log)
         self._long_calls = LongCalls(self._streams)
-        self._intake = Dispatcher(
+        self._dispatcher = Dispatcher(
             partition,
             partitions,
             names,
@@ -146,12 +146,12 @@ class ShardCore:
 
     def unreadable(self) -> dict[str, str]:
         """What is not served because it cannot be read, with the reasons."""
-        return self._intake.unreadable()
+        return self._dispatcher.unreadable()
 
     @property
     def suspect(self) -> int:
         """The incarnation of the stream that the last drain worked on by itself when it ended or failed; 0: none."""
-        return self._work.at
+        return self._open.at
 
     def quarantine(self, topic: str, reason: str) -> None:
         """Publishes to the stream behind this log are refused with the reason until it is released."""
@@ -165,45 +165,45 @@ class ShardCore:
 
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
         """Decide everything in ``inputs``, and whatever is due at ``now``: the driver's clock, ns, which never goes back."""
-        work = self._begin()
-        moment = self._clock.moment(now)
-        self._consumers.begin(moment)
-        self._timers.run(work, moment)
-        self._consumers.run(work, moment)
-        self._clock.stored(work.stored_at)
-        self._long_calls.go_on(Turn(work, moment, now))
+        drain = self._begin(now)
+        self._clock.moment(now)
+        self._consumers.begin(drain)
+        self._timers.run(drain)
+        self._consumers.run(drain)
+        self._clock.stored(drain.stored_at)
+        self._long_calls.go_on(drain)
         for given in inputs:
             if not self.cursor.take(given):
                 continue  # decided before: it was taken early, or the group's offsets were older than the cursor
             self._clock.receive(given)
-            work.received, work.late = given.time, lateness(given, now)
+            drain.record_time, drain.late = given.time, lateness(given, now)
             try:
-                self._intake.receive(given, now, work)
+                self._dispatcher.receive(given, drain)
             except WireError as error:
-                work.reject(given, str(error))
-            self._clock.stored(work.stored_at)
+                drain.reject(given, str(error))
+            self._clock.stored(drain.stored_at)
         if self._streams.sweeping:
-            work.structural = True
-            self._streams.sweep(work.drain)
-        self._consumers.finish(work, self._clock.time, now)
-        self._clock.stored(work.stored_at)
-        return self._finished(work)
+            drain.structural = True
+            self._streams.sweep(drain.decisions)
+        self._consumers.finish(drain)
+        self._clock.stored(drain.stored_at)
+        return self._finished(drain)
 
     def refuse(self, culprit: Input, reason: str) -> Drain:
         """A drain that does nothing but refuse this one input, which could not be applied."""
-        work = self._begin()
-        work.reject(culprit, reason)
+        drain = self._begin(self._open.wall)  # which nothing here asks for
+        drain.reject(culprit, reason)
         self.cursor.take(culprit)
         with suppress(WireError):  # nobody to answer: it is in ``rejected``
-            self._intake.refuse(culprit, refusals.unavailable(reason), work)
-        return self._finished(work)
+            self._dispatcher.refuse(culprit, refusals.unavailable(reason), drain)
+        return self._finished(drain)
 
-    def _begin(self) -> OpenDrain:
+    def _begin(self, wall: int) -> OpenDrain:
         self._must_not_be_spent()
         self.cursor.begin()
         self._clock.begin()
-        self._work = OpenDrain()
-        return self._work
+        self._open = OpenDrain(self._clock, wall)
+        return self._open
 
     def committed(
         self, drain: Drain, first_offsets: Mapping[str, int], reached: Reached | None = None
@@ -237,13 +237,13 @@ class ShardCore:
         self._clock.aborted(self._overlay)
         self._consumers.aborted()
         self._long_calls.aborted()
-        if self._work.structural:
+        if self._open.structural:
             self._read()
             return
         self._captures.load()
         if self.partition == REGISTRAR:
             self._registrar.load()
-        for name in self._work.looked_at.union(self._work.touched):
+        for name in self._open.looked_at.union(self._open.touched):
             self._streams.reload(name)
             state = self._streams.get(name)
             if state is not None:
@@ -253,12 +253,12 @@ class ShardCore:
         if self._spent:
             raise AfterCommit("a drain is durable that this core did not follow: a new one must be loaded")
 
-    def _finished(self, work: OpenDrain) -> Drain:
-        drain = work.drain
-        for name, state in work.touched.items():
+    def _finished(self, opened: OpenDrain) -> Drain:
+        drain = opened.decisions
+        for name, state in opened.touched.items():
             if state.deleting:
                 continue  # sealed when it was deleted; what this drain stored before is gone with it
-            log = work.logs.get(name) or Stored()
+            log = opened.logs.get(name) or Stored()
             if log.sequences or state.tombstones:
                 drain.appends[state.topic] = _log_append(state, log)
             self._straggler_copies.make(state)
@@ -278,7 +278,7 @@ class ShardCore:
         return drain
 
     def _send(self, partition: int, forward: Forward) -> None:
-        self._work.send(partition, forward)
+        self._open.send(partition, forward)
 
 
 def _bodies(append: LogAppend) -> dict[bytes, bytes]:

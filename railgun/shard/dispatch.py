@@ -75,33 +75,33 @@ class Dispatcher:
         self._clock = clock
         self._long_calls = long_calls
 
-    def receive(self, given: Input, now: int, work: OpenDrain) -> None:
+    def receive(self, given: Input, drain: OpenDrain) -> None:
         """Decide one record. Raises WireError for what is no command."""
         if given.forwarded:
-            self._forward(Forward.decode(given.value or b""), given, now, work)
+            self._forward(Forward.decode(given.value or b""), given, drain)
         else:
-            self._command(_kind_of(given), given, now, work)
+            self._command(_kind_of(given), given, drain)
 
-    def refuse(self, culprit: Input, refusal: Refusal, work: OpenDrain) -> None:
+    def refuse(self, culprit: Input, refusal: Refusal, drain: OpenDrain) -> None:
         """Answer whoever waits for this record, which could not be applied. Raises WireError if nobody does."""
         kind, value = _kind_of(culprit), culprit.value or b""
         if culprit.forwarded:
             forward = Forward.decode(value)
             if forward.kind in ("create", "update", "delete"):
                 self._streams.refused(forward)
-                work.answer(forward.client, forward.request, [api.refusal_frame(refusal)])
+                drain.answer(forward.client, forward.request, [api.refusal_frame(refusal)])
                 return
             kind, value = forward.command_kind, forward.command
         if kind == PACK:
             pack = PublishPack.decode(value)
             if pack.client:
-                work.answer_pack(pack.client, refused_pack(pack, refusal))
+                drain.answer_pack(pack.client, refused_pack(pack, refusal))
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
-            work.answer(request.client, request.request, [api.refusal_frame(refusal)])
+            drain.answer(request.client, request.request, [api.refusal_frame(refusal)])
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)
-            self._consumers.refuse(command, refusal, work)
+            self._consumers.refuse(command, refusal, drain)
 
     def unreadable(self) -> dict[str, str]:
         """What of the shard is not served because it cannot be read, with the reasons."""
@@ -114,108 +114,108 @@ class Dispatcher:
 
     # -- what it is
 
-    def _command(self, kind: str, given: Input, now: int, work: OpenDrain) -> None:
+    def _command(self, kind: str, given: Input, drain: OpenDrain) -> None:
         value = given.value or b""
         if kind == PACK:
             pack = PublishPack.decode(value)
-            self._consumers.hear(pack.client, now)
-            if not self._passed_on(pack.stream, kind, value, work):
-                self._publishing.pack(pack, self._clock.newest, work)
+            self._consumers.hear(pack.client, drain)
+            if not self._passed_on(pack.stream, kind, value, drain):
+                self._publishing.pack(pack, drain)
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
-            self._consumers.hear(request.client, now)
-            self._request(request, now, work)
+            self._consumers.hear(request.client, drain)
+            self._request(request, drain)
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)
-            self._consumers.hear(command.client, now)
-            if not self._passed_on(command.stream, kind, value, work):
-                self._consumers.command(command, self._clock.time, now, work)
+            self._consumers.hear(command.client, drain)
+            if not self._passed_on(command.stream, kind, value, drain):
+                self._consumers.command(command, drain)
         elif kind == PRESENCE:
-            self._consumers.presence(Presence.decode(value), self._clock.time, now, work)
+            self._consumers.presence(Presence.decode(value), drain)
         elif kind == "":
             pack = plain_pack(given)
-            if not self._passed_on(pack.stream, PACK, pack.encode(), work):
-                self._publishing.plain(pack, given, self._clock.newest, work)
+            if not self._passed_on(pack.stream, PACK, pack.encode(), drain):
+                self._publishing.plain(pack, given, drain)
         elif kind != NOTHING:  # which only shows where the topic ends (node.inputs)
             raise WireError(f"there is no command of the kind {kind!r}")
 
-    def _forward(self, forward: Forward, given: Input, now: int, work: OpenDrain) -> None:
+    def _forward(self, forward: Forward, given: Input, drain: OpenDrain) -> None:
         if forward.kind == "command":
-            self._passed_here(forward, given, now, work)
+            self._passed_here(forward, given, drain)
             return
         if forward.kind == "nothing":
             return  # it only carried the end of a transaction (node.unfinished)
         _check_forward(forward)
         if forward.kind == "released":
             for waiting in self._registrar.released(forward):
-                self._request(ApiRequest.decode(waiting), now, work)
+                self._request(ApiRequest.decode(waiting), drain)
             return
-        work.structural = True
+        drain.structural = True
         if forward.kind == "create":
             self._publishing.release(self._names.log(forward.stream))  # it gets a new log
         if forward.kind == "delete":
-            self._consumers.stream_goes(forward.stream, work, self._clock.time)
-        touched, frame = self._streams.change(forward, self._clock.time, work.drain)
+            self._consumers.stream_goes(forward.stream, drain)
+        touched, frame = self._streams.change(forward, drain.moment, drain.decisions)
         if touched is not None:
-            work.touch(touched)
-            self._consumers.stream_changed(forward.kind, touched, work, self._clock.time)
+            drain.touch(touched)
+            self._consumers.stream_changed(forward.kind, touched, drain)
         if forward.kind == "update" and touched is not None:
-            self._long_calls.start(_updated(forward), Turn(work, self._clock.time, now))
+            self._long_calls.start(_updated(forward), drain)
         else:
-            work.answer(forward.client, forward.request, [frame])
+            drain.answer(forward.client, forward.request, [frame])
 
-    def _passed_here(self, forward: Forward, given: Input, now: int, work: OpenDrain) -> None:
+    def _passed_here(self, forward: Forward, given: Input, drain: OpenDrain) -> None:
         """A command that another shard passes on, or one that only shards may give."""
         if forward.command_kind == STORE:
-            self._consumers.store_copies(PublishPack.decode(forward.command), work, self._clock.newest)
+            self._consumers.store_copies(PublishPack.decode(forward.command), drain)
         elif forward.command_kind == CAPTURES:
             self._captures.learn(forward.command)
         else:
-            self._command(forward.command_kind, given._replace(value=forward.command), now, work)
+            self._command(forward.command_kind, given._replace(value=forward.command), drain)
 
-    def _passed_on(self, stream: str, kind: str, value: bytes, work: OpenDrain) -> bool:
+    def _passed_on(self, stream: str, kind: str, value: bytes, drain: OpenDrain) -> bool:
         """A command for a stream that lives elsewhere goes to its owner."""
-        return self._sent_to(partition_of(stream, self._partitions), stream, kind, value, work)
+        return self._sent_to(partition_of(stream, self._partitions), stream, kind, value, drain)
 
-    def _sent_to(self, owner: int, stream: str, kind: str, value: bytes, work: OpenDrain) -> bool:
+    def _sent_to(self, owner: int, stream: str, kind: str, value: bytes, drain: OpenDrain) -> bool:
         if owner == self._partition:
             return False
-        work.send(owner, Forward(self._partition, "command", stream, command_kind=kind, command=value))
+        drain.send(owner, Forward(self._partition, "command", stream, command_kind=kind, command=value))
         return True
 
     # -- requests
 
-    def _request(self, request: ApiRequest, now: int, work: OpenDrain) -> None:
+    def _request(self, request: ApiRequest, drain: OpenDrain) -> None:
         name = parse(request.api)
         if name is None:
             raise WireError(f"there is no API {request.api!r}")
         owner = {Route.REGISTRAR: REGISTRAR, Route.OWNER: partition_of(name.stream, self._partitions)}
         decided_by = owner.get(name.operation.route, self._partition)
-        if self._sent_to(decided_by, name.stream, REQUEST, request.encode(), work):
+        if self._sent_to(decided_by, name.stream, REQUEST, request.encode(), drain):
             return
         refused = api.level_refused(request, name) or api.body_refused(request, name)
-        frames = refused or self._frames(request, name, now, work)
+        frames = refused or self._frames(request, name, drain)
         if frames is not None:
-            work.answer(request.client, request.request, frames)
+            drain.answer(request.client, request.request, frames)
 
-    def _frames(self, request: ApiRequest, name: ApiName, now: int, work: OpenDrain) -> list[Frame] | None:
+    def _frames(self, request: ApiRequest, name: ApiName, drain: OpenDrain) -> list[Frame] | None:
         operation = name.operation
         if operation in _CHANGES:
-            return self._registrar.change(request, name, self._clock.time)
+            return self._registrar.change(request, name, drain.moment)
         if operation.needs_stream:
             state = self._streams.get(name.stream)
             refused = None if state is not None else self._streams.aside.refusal(name.stream)
             if refused is not None:
                 return [api.refusal_frame(refused)]
             if operation in CONSUMER_OPERATIONS - CREATES:
-                return self._consumers.answer(request, name, state, self._clock.time, now, work)
-            self._long_calls.start(self._call(request, name, state), Turn(work, self._clock.time, now))
+                return self._consumers.answer(request, name, state, drain)
+            self._long_calls.start(self._call(request, name, state), drain)
             return None
         if operation is Operation.PING:
-            pong = {"received": work.received, "now": now, "unreadable": self.unreadable()}
+            pong = {"received": drain.record_time, "now": drain.wall, "unreadable": self.unreadable()}
             return [Frame([], json.dumps(pong).encode("utf-8"))]
         if operation is Operation.CLOCK_ADVANCE:
-            return [self._advance_clock(request.body, now, work)]
+            return [self._advance_clock(request.body, drain)]
         if operation is Operation.INFO:
             return [api.account_response(self._streams, self._limits)]
         if operation is Operation.STREAM_NAMES:
@@ -240,17 +240,17 @@ class Dispatcher:
             [api.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
         )
 
-    def _advance_clock(self, body: bytes, now: int, work: OpenDrain) -> Frame:
+    def _advance_clock(self, body: bytes, drain: OpenDrain) -> Frame:
         """For tests: time jumps, and what is due then happens."""
         nanos = api.parse_advance(body)
         if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
             return api.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
-        moment = self._clock.moment(now)
-        for state in work.touched.values():
+        self._clock.moment(drain.wall)
+        for state in drain.touched.values():
             self._timers.watch(state)  # what this drain stored may be over, too
-        self._timers.run(work, moment)
-        self._consumers.run(work, moment)
-        return Frame([], json.dumps({"now": moment}).encode("utf-8"))
+        self._timers.run(drain)
+        self._consumers.run(drain)
+        return Frame([], json.dumps({"now": drain.moment}).encode("utf-8"))
 
 
 def _updated(forward: Forward) -> Call:

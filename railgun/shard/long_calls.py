@@ -35,9 +35,7 @@ AT_ONCE = 1_000  # calls under way; more are refused
 class Turn:
     """The drain in which a call goes on; and what the call has noted so far, in case it must start again."""
 
-    work: OpenDrain
-    time: int
-    now: int
+    drain: OpenDrain
     memo: Memo = field(default_factory=dict)
 
 
@@ -107,55 +105,55 @@ class LongCalls:
 
     # -- a drain
 
-    def go_on(self, turn: Turn) -> None:
+    def go_on(self, drain: OpenDrain) -> None:
         """A slice for what is under way: calls in turn, then streams that are behind. At the beginning of a drain."""
         self._left = SLICE
         for number in list(self._calls):
             if self._left <= 0:
                 break
-            if self._run(number, self._calls[number], turn, self._left):
+            if self._run(number, self._calls[number], drain, self._left):
                 self._journal.drop(self._calls, number)
         left = max(self._left, LEAST)
         for stream in self._streams.behind():
-            turn.work.touch(stream)
+            drain.touch(stream)
             steps = backlog.catch_up(stream)
             while left > 0 and (cost := next(steps, None)) is not None:
                 left -= cost
         self._left = SLICE
 
-    def start(self, call: Call, turn: Turn) -> None:
+    def start(self, call: Call, drain: OpenDrain) -> None:
         """A call that has just come: answered at once, or under way from now on."""
         self._number += 1
         if call.changes and call.refused is not None and self._is_full:
             # No half of it, if there may be no other half.
-            turn.work.answer(call.client, call.request, call.refused)
+            drain.answer(call.client, call.request, call.refused)
         else:
-            self._run(self._number, call, turn, max(self._left, LEAST))
+            self._run(self._number, call, drain, max(self._left, LEAST))
 
-    def _run(self, number: int, call: Call, turn: Turn, limit: int) -> bool:
+    def _run(self, number: int, call: Call, drain: OpenDrain, limit: int) -> bool:
         """Let the call do so much; whether it is answered."""
         stream = self._streams.get(call.stream)
         if stream is not None and stream.incarnation != call.incarnation:
             stream = None  # another one of the same name
         running = self._running.pop(number, None)
         if running is None or not running.is_of(stream):
-            own = Turn(turn.work, turn.time, turn.now, dict(call.memo))
+            own = Turn(drain, dict(call.memo))
             built = 0 if stream is None else stream.subjects_built
             running = _Running(stream, built, own, call.begin(stream, own))
         own, steps = running.turn, running.steps
-        own.work, own.time, own.now = turn.work, turn.time, turn.now
+        own.drain = drain
         if call.changes and stream is not None:
-            turn.work.touch(stream)
+            drain.touch(stream)
         try:
             while limit > 0:
                 cost = next(steps)
                 limit -= cost
                 self._left -= cost
         except StopIteration as done:
-            turn.work.answer(call.client, call.request, done.value)
+            drain.answer(call.client, call.request, done.value)
             return True
         if number not in self._calls and call.refused is not None and self._is_full:
-            turn.work.answer(call.client, call.request, call.refused)
+            drain.answer(call.client, call.request, call.refused)
             return True
         self._running[number] = running
         self._journal.drop(self._calls, number)

@@ -1,4 +1,4 @@
-"""The drain that is being decided: what it holds so far, and which streams it touched."""
+"""The drain that is being decided: what it holds so far, which streams it touched, and what time it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from railgun.protocol.avro import Forward, Frame
 from railgun.protocol.replies import Answer, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
+from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.demand import ConsumerKey
 from railgun.shard.drain import Drain, Input, Rejected, Replies
 
@@ -17,15 +18,21 @@ _REFUSAL = 4 * _FIELD
 
 
 class OpenDrain:
-    """Begun with the first record of a drain, dropped when the drain is committed or aborted."""
+    """Begun with the first record of a drain, dropped when the drain is committed or aborted.
 
-    def __init__(self) -> None:
-        self.drain = Drain()
+    It carries the three clocks of a shard, all in ns. Never mix them: what a record stores is stored at :attr:`received`,
+    deadlines and everything that consumers do run by :attr:`moment`, and the presence of clients by :attr:`wall`.
+    """
+
+    def __init__(self, clock: ShardClock, wall: int) -> None:
+        self._clock = clock
+        self.wall = wall  # the driver's clock, which never goes back
+        self.decisions = Drain()
         self.touched: dict[str, OwnedStream] = {}  # by name
         self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
         self.logs: dict[str, Stored] = {}  # by stream
         self.structural = False  # a stream was created, changed, deleted or swept
-        self.received = 0  # the broker's time of the record that is being decided, ns
+        self.record_time = 0  # the broker's time of the record that is being decided, ns
         self.late = 0  # how long ago that was, at least, ns
         self.stored_at = 0  # the newest moment at which time, not a record, made the drain store something
         self.at = 0  # incarnation of the stream that was worked on last, without being asked
@@ -34,6 +41,16 @@ class OpenDrain:
         self.last_before: dict[
             str, dict[str, int]
         ] = {}  # of streams that republish: last sequence by subject
+
+    @property
+    def received(self) -> int:
+        """The newest time of receipt, as the shard stores it: never ahead of :attr:`moment`."""
+        return self._clock.newest
+
+    @property
+    def moment(self) -> int:
+        """The shard's now."""
+        return self._clock.time
 
     def touch(self, state: OwnedStream) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
@@ -58,14 +75,14 @@ class OpenDrain:
         self.replies(client).packs.append(reply)
 
     def replies(self, client: str) -> Replies:
-        return self.drain.replies.setdefault(client, Replies())
+        return self.decisions.replies.setdefault(client, Replies())
 
     def send(self, partition: int, forward: Forward) -> None:
         """To another shard, or to this one in a later drain."""
-        self.drain.sent.append((partition, forward.encode()))
+        self.decisions.sent.append((partition, forward.encode()))
 
     def reject(self, given: Input, reason: str) -> None:
-        self.drain.rejected.append(Rejected(given, reason))
+        self.decisions.rejected.append(Rejected(given, reason))
 
 
 def _size(frame: Frame) -> int:

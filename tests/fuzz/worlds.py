@@ -206,7 +206,7 @@ class Plain(World):
         core._consumers = ConsumerRoom(
             partition, self.partitions, core._streams, self._limits, core._captures, self._read_log
         )
-        core._intake._consumers = core._consumers
+        core._dispatcher._consumers = core._consumers
         core._consumers.load()
         self.forget_order(partition, None)
 
@@ -240,8 +240,8 @@ class Tight(World):
     def abort(self, partition: int, count: int) -> set[str] | None:
         """A drain that fails; the streams that were loaded again, None for all of the shard."""
         self.step(partition, count, abort=True)
-        work = self.cores[partition]._work
-        return None if work.structural else work.looked_at.union(work.touched)
+        drain = self.cores[partition]._open
+        return None if drain.structural else drain.looked_at.union(drain.touched)
 
     def restart(self, partition: int) -> None:
         with _tight():

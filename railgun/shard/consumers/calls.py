@@ -47,7 +47,7 @@ OPERATIONS = frozenset(
     }
 )
 
-TellEvents = Callable[[OwnedStream, OpenDrain, int], None]
+TellEvents = Callable[[OwnedStream, OpenDrain], None]
 
 
 class ConsumerCalls:
@@ -55,16 +55,16 @@ class ConsumerCalls:
 
     def __init__(
         self,
-        attendance: Demand,
-        listening: PushTargets,
-        consuming: ConsumerCommands,
+        demand: Demand,
+        push_targets: PushTargets,
+        commands: ConsumerCommands,
         pushing: Pushing,
         tell_events: TellEvents,
     ) -> None:
-        self._attendance = attendance
-        self._listening = listening
-        self._consuming = consuming
-        self._deliveries = RawDeliveries(consuming, pushing)
+        self._demand = demand
+        self._push_targets = push_targets
+        self._commands = commands
+        self._deliveries = RawDeliveries(commands, pushing)
         self._tell_events = tell_events
 
     def answer(
@@ -72,14 +72,12 @@ class ConsumerCalls:
         request: ApiRequest,
         name: ApiName,
         stream: OwnedStream | None,
-        time: int,
-        now: int,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> list[Frame] | None:
-        """The frames that answer the call; ``now`` is the wall clock."""
+        """The frames that answer the call; None where nothing is answered here."""
         operation = name.operation
         if operation in DELIVERIES:
-            return self._deliveries.answer(request, name, time, now, work)
+            return self._deliveries.answer(request, name, drain)
         if stream is None:
             return [error_response(operation, _unknown_stream(request, name))]
         if operation is Operation.CONSUMER_NAMES:
@@ -92,7 +90,7 @@ class ConsumerCalls:
                     lambda one: api.info_object(stream.name, one, self._seen(stream, one)),
                 )
             ]
-        made = self._existing(name, stream, time, work)
+        made = self._existing(name, stream, drain)
         return [error_response(operation, made) if isinstance(made, Refusal) else made]
 
     # -- life
@@ -108,7 +106,7 @@ class ConsumerCalls:
             # While it is looked for, the consumer may be made, deleted or changed: then it is looked for again.
             while (search := _search(stream, asked[0])) is not None and search != found:
                 begins, found = (yield from find(stream, asked[0], search.began)), search
-        made = self._create(request, name, stream, turn.time, turn.work, begins)
+        made = self._create(request, name, stream, turn.drain, begins)
         return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
 
     def _create(
@@ -116,8 +114,7 @@ class ConsumerCalls:
         request: ApiRequest,
         name: ApiName,
         stream: OwnedStream,
-        time: int,
-        work: OpenDrain,
+        drain: OpenDrain,
         begins: Start | None,
     ) -> Frame | Refusal:
         asked = api.parse_consumer(request.body, name)
@@ -126,7 +123,7 @@ class ConsumerCalls:
         config, action = asked
         given = bool(config.name)
         if not given:
-            config = config.model_copy(update={"name": _generated(stream, request, time)})  # CON-08
+            config = config.model_copy(update={"name": _generated(stream, request, drain.moment)})  # CON-08
         assert config.name is not None
         refused = stream.consumers.refusal(config.name) if given else None
         if refused is not None:
@@ -144,15 +141,15 @@ class ConsumerCalls:
             decided = normalise_consumer(decided, stream.config, others, consumers=len(others))
             if isinstance(decided, Refusal):
                 return decided
-            existing = stream.consumers.create(decided, time, begins)
-            work.touch(stream)
+            existing = stream.consumers.create(decided, drain.moment, begins)
+            drain.touch(stream)
             key = key_of(stream, existing)
-            self._listening.added(key, decided, work, time)
-            self._attendance.used(key, decided, time)
+            self._push_targets.added(key, decided, drain)
+            self._demand.used(key, decided, drain.moment)
         elif decided != existing.config:
             if action == "create":
                 return refusals.CONSUMER_EXISTS  # CON-10
-            refused = self._update(stream, existing, decided, others, time, work, begins)
+            refused = self._update(stream, existing, decided, others, drain, begins)
             if refused is not None:
                 return refused
         return self._described(name.operation, stream, existing)
@@ -163,49 +160,48 @@ class ConsumerCalls:
         consumer: ConsumerState,
         config: ConsumerConfig,
         others: list[ConsumerConfig],
-        time: int,
-        work: OpenDrain,
+        drain: OpenDrain,
         begins: Start | None,
     ) -> Refusal | None:
-        listened = bool(self._listening.listeners(consumer.config)) if consumer.config.is_push else False
+        listened = bool(self._push_targets.listeners(consumer.config)) if consumer.config.is_push else False
         decided = check_consumer_update(consumer.config, config, stream.config, others, listened=listened)
         if isinstance(decided, Refusal):
             return decided
         key, before = key_of(stream, consumer), consumer.config
-        stream.consumers.update(consumer, decided, time, begins)
-        work.touch(stream)
-        work.ready[key] = None
-        if self._attendance.is_hungry(key):
-            self._attendance.feed(key, consumer.terms.filter)
+        stream.consumers.update(consumer, decided, drain.moment, begins)
+        drain.touch(stream)
+        drain.ready[key] = None
+        if self._demand.is_wanted(key):
+            self._demand.want(key, consumer.terms.filter)
         if (before.deliver_subject, before.deliver_group) != (decided.deliver_subject, decided.deliver_group):
-            self._listening.removed(key, before.deliver_subject)
-            self._listening.added(key, decided, work, time)
-        self._attendance.unused(key)
-        self._attendance.used(key, decided, time)
+            self._push_targets.removed(key, before.deliver_subject)
+            self._push_targets.added(key, decided, drain)
+        self._demand.unused(key)
+        self._demand.used(key, decided, drain.moment)
         return None
 
-    def _existing(self, name: ApiName, stream: OwnedStream, time: int, work: OpenDrain) -> Frame | Refusal:
+    def _existing(self, name: ApiName, stream: OwnedStream, drain: OpenDrain) -> Frame | Refusal:
         consumer = stream.consumers.get(name.consumer)
         if consumer is None:
             return stream.consumers.refusal(name.consumer) or refusals.CONSUMER_NOT_FOUND  # CON-25
         if name.operation is Operation.CONSUMER_INFO:
             return self._described(name.operation, stream, consumer)
-        self.delete(stream, consumer, time, work)
+        self.delete(stream, consumer, drain)
         return success_response(name.operation)
 
-    def delete(self, stream: OwnedStream, consumer: ConsumerState, time: int, work: OpenDrain) -> None:
+    def delete(self, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
         """The consumer is gone, and whoever waits for it is told (CON-31)."""
-        self._tell_events(stream, work, time)  # while it is known what it wants to be done with dead letters
-        self.dismiss(stream, consumer, work)
+        self._tell_events(stream, drain)  # while it is known what it wants to be done with dead letters
+        self.dismiss(stream, consumer, drain)
         stream.consumers.delete(consumer)
-        work.touch(stream)
+        drain.touch(stream)
 
-    def dismiss(self, stream: OwnedStream, consumer: ConsumerState, work: OpenDrain) -> None:
+    def dismiss(self, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
         """Forget what is in memory of a consumer that goes; its waiting pulls are told."""
         key = key_of(stream, consumer)
-        self._listening.removed(key, consumer.config.deliver_subject)
-        for pull in self._attendance.forget(key):
-            self._consuming.tell(stream, consumer, pull, pulls.CONSUMER_DELETED, work)
+        self._push_targets.removed(key, consumer.config.deliver_subject)
+        for pull in self._demand.forget(key):
+            self._commands.tell(stream, consumer, pull, pulls.CONSUMER_DELETED, drain)
 
     def _described(self, operation: Operation, stream: OwnedStream, consumer: ConsumerState) -> Frame:
         seen = self._seen(stream, consumer)
@@ -213,7 +209,7 @@ class ConsumerCalls:
 
     def _seen(self, stream: OwnedStream, consumer: ConsumerState) -> api.Presence:
         key = key_of(stream, consumer)
-        return api.Presence(self._attendance.waiting(key), self._listening.is_bound(key))
+        return api.Presence(self._demand.waiting(key), self._push_targets.is_bound(key))
 
 
 class _Search(NamedTuple):

@@ -28,7 +28,7 @@ CONFIRMED = Frame([], b"")  # ACK-13
 _LONGEST_DELAY = 100 * 365 * 86_400 * 10**9
 _KINDS = frozenset({"ack", "nak", "progress", "term", "back"})
 
-Serve = Callable[[ConsumerKey, OpenDrain, int], int]
+Serve = Callable[[ConsumerKey, OpenDrain], int]
 
 
 class ConsumerCommands:
@@ -37,65 +37,65 @@ class ConsumerCommands:
     def __init__(
         self,
         streams: OwnedStreams,
-        attendance: Demand,
-        audience: Presences,
-        listening: PushTargets,
+        demand: Demand,
+        presences: Presences,
+        push_targets: PushTargets,
         serve: Serve,
     ) -> None:
         self._streams = streams
-        self._attendance = attendance
-        self._audience = audience
-        self._listening = listening
+        self._demand = demand
+        self._presences = presences
+        self._push_targets = push_targets
         self._serve = serve
 
     # -- commands
 
-    def command(self, command: ConsumerCommand, time: int, now: int, work: OpenDrain) -> None:
+    def command(self, command: ConsumerCommand, drain: OpenDrain) -> None:
         """Acknowledgements, then pulls that are called off, then a new pull; ``now`` is the wall clock."""
         found = self.find(command.stream, command.consumer, command.incarnation, command.number)
         if found is None:
-            self._unknown(command, work)
+            self._unknown(command, drain)
             return
         stream, consumer = found
         key = key_of(stream, consumer)
-        confirmed = self.acknowledge(stream, consumer, command.acks, time, work)
+        confirmed = self.acknowledge(stream, consumer, command.acks, drain)
         for number in command.cancelled:
-            if self._attendance.leave(key, (command.client, number)) is not None:
-                self._attendance.used(key, consumer.config, time)
+            if self._demand.leave(key, (command.client, number)) is not None:
+                self._demand.used(key, consumer.config, drain.moment)
         if command.pull is not None:
-            self.pull(stream, consumer, command.pull, command.client, time, now, work)
+            self.pull(stream, consumer, command.pull, command.client, drain)
         if command.request and confirmed:
-            work.answer(command.client, command.request, [CONFIRMED])
+            drain.answer(command.client, command.request, [CONFIRMED])
 
-    def _unknown(self, command: ConsumerCommand, work: OpenDrain) -> None:
+    def _unknown(self, command: ConsumerCommand, drain: OpenDrain) -> None:
         """The consumer does not live: not any more, or under that number; or it cannot be read."""
         stream = self._streams.get(command.stream)
         aside = self._streams.aside.refusal(command.stream) if stream is None else None
         refused = aside if stream is None else stream.consumers.refusal(command.consumer)
         if refused is not None:
-            self.refuse(command, refused, work)
+            self.refuse(command, refused, drain)
             return
         if command.request:
-            work.answer(command.client, command.request, [refusal_frame(refusals.CONSUMER_NOT_FOUND)])
+            drain.answer(command.client, command.request, [refusal_frame(refusals.CONSUMER_NOT_FOUND)])
         if command.pull is not None:
-            self.nobody(command.client, command.stream, command.consumer, command.pull.id, work)
+            self.nobody(command.client, command.stream, command.consumer, command.pull.id, drain)
 
     @staticmethod
-    def refuse(command: ConsumerCommand, refusal: Refusal, work: OpenDrain) -> None:
+    def refuse(command: ConsumerCommand, refusal: Refusal, drain: OpenDrain) -> None:
         """The command could not be applied: whoever waits for its answer or its messages hears why."""
         if command.request:
-            work.answer(command.client, command.request, [refusal_frame(refusal)])
+            drain.answer(command.client, command.request, [refusal_frame(refusal)])
         if command.pull is not None and command.client:
             ended = Status(refusal.code, refusal.description)
-            work.replies(command.client).leases.append(
+            drain.replies(command.client).leases.append(
                 _of_nobody(command.stream, command.consumer, command.pull.id, ended)
             )
 
     @staticmethod
-    def nobody(client: str, stream: str, consumer: str, pull: int, work: OpenDrain) -> None:
+    def nobody(client: str, stream: str, consumer: str, pull: int, drain: OpenDrain) -> None:
         """The answer to a pull of a consumer that does not live."""
         if client:
-            work.replies(client).leases.append(_of_nobody(stream, consumer, pull, pulls.CONSUMER_DELETED))
+            drain.replies(client).leases.append(_of_nobody(stream, consumer, pull, pulls.CONSUMER_DELETED))
 
     def find(
         self, stream: str, consumer: str, incarnation: int = 0, number: int = 0
@@ -110,20 +110,22 @@ class ConsumerCommands:
     # -- acknowledgements
 
     def acknowledge(
-        self, stream: OwnedStream, consumer: ConsumerState, runs: Sequence[AckRun], time: int, work: OpenDrain
+        self, stream: OwnedStream, consumer: ConsumerState, runs: Sequence[AckRun], drain: OpenDrain
     ) -> bool:
         """Decide the runs; False if one of them names what was never delivered (ACK-17)."""
         if not runs:
             return True
         key = key_of(stream, consumer)
-        self._attendance.used(key, consumer.config, time)
+        self._demand.used(key, consumer.config, drain.moment)
         if consumer.config.ack_policy == "none":
             return True  # ACK-04
-        work.touch(stream)
-        work.ready[key] = None
+        drain.touch(stream)
+        drain.ready[key] = None
         confirmed = True
         for run in runs:
-            confirmed = self._possible(stream, run) and consumer.acknowledge(_tamed(run), time) and confirmed
+            confirmed = (
+                self._possible(stream, run) and consumer.acknowledge(_tamed(run), drain.moment) and confirmed
+            )
         return confirmed
 
     @staticmethod
@@ -143,39 +145,37 @@ class ConsumerCommands:
         consumer: ConsumerState,
         pull: Pull,
         client: str,
-        time: int,
-        now: int,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> None:
         """The pull joins the line, or is told why it may not; one that waits already is the same one sent again."""
         if not client:
             return
         key, config = key_of(stream, consumer), consumer.config
-        line = self._attendance.line(key)
+        line = self._demand.line(key)
         if line is not None and line.get((client, pull.id)) is not None:
-            self._audience.know(client, now)
+            self._presences.know(client, drain.wall)
             return
-        waiting = pulls.begin(pull, client, time, work.late)
+        waiting = pulls.begin(pull, client, drain.moment, drain.late)
         refused = pulls.refusal(pull, config)
         if refused is not None:
-            self.tell(stream, consumer, waiting, refused, work)
+            self.tell(stream, consumer, waiting, refused, drain)
             return
-        if pulls.is_stale(pull, work.late):
-            self.tell(stream, consumer, waiting, waiting.timed_out(), work)
+        if pulls.is_stale(pull, drain.late):
+            self.tell(stream, consumer, waiting, waiting.timed_out(), drain)
             return
         if self._full(key, consumer):
-            self._serve(key, work, time)  # what can be answered leaves the line
+            self._serve(key, drain)  # what can be answered leaves the line
             if self._full(key, consumer):
                 if not waiting.heartbeat:  # PUL-08
-                    self.tell(stream, consumer, waiting, pulls.EXCEEDED_MAX_WAITING, work)
+                    self.tell(stream, consumer, waiting, pulls.EXCEEDED_MAX_WAITING, drain)
                 return
-        self._audience.know(client, now)
-        self._attendance.join(key, waiting, consumer.terms.filter)
-        self._attendance.used(key, consumer.config, time)
-        work.ready[key] = None
+        self._presences.know(client, drain.wall)
+        self._demand.join(key, waiting, consumer.terms.filter)
+        self._demand.used(key, consumer.config, drain.moment)
+        drain.ready[key] = None
 
     def _full(self, key: ConsumerKey, consumer: ConsumerState) -> bool:
-        return self._attendance.waiting(key) >= (consumer.config.max_waiting or 1)
+        return self._demand.waiting(key) >= (consumer.config.max_waiting or 1)
 
     @staticmethod
     def tell(
@@ -183,39 +183,39 @@ class ConsumerCommands:
         consumer: ConsumerState,
         pull: Waiting,
         status: Status,
-        work: OpenDrain,
+        drain: OpenDrain,
         *,
         done: bool = True,
     ) -> None:
         """Answer a pull with a status and no messages."""
         answer = told(stream, consumer, status)._replace(pull=pull.id, done=done)
-        work.replies(pull.client).leases.append(answer)
+        drain.replies(pull.client).leases.append(answer)
 
     # -- presence
 
-    def presence(self, presence: Presence, time: int, now: int, work: OpenDrain) -> None:
+    def presence(self, presence: Presence, drain: OpenDrain) -> None:
         """A client is there and listens, or goes."""
         if not presence.client:
             return
         if presence.leaving:
-            self.gone(presence.client, time, work)
+            self.gone(presence.client, drain)
             return
-        self._audience.know(presence.client, now)
-        gained, lost = self._audience.listen(presence.client, presence.listens)
+        self._presences.know(presence.client, drain.wall)
+        gained, lost = self._presences.listen(presence.client, presence.listens)
         if gained or lost:
-            self._listening.changed(gained, lost, work, time)
+            self._push_targets.changed(gained, lost, drain)
 
-    def gone(self, client: str, time: int, work: OpenDrain) -> None:
+    def gone(self, client: str, drain: OpenDrain) -> None:
         """The client waits and listens no more; its pulls are for the next in line (PUL-14)."""
-        for key, pull in self._attendance.of_client(client):
-            self._attendance.leave(key, pull)
+        for key, pull in self._demand.of_client(client):
+            self._demand.leave(key, pull)
             left = living(self._streams, key)
             if left is not None:
-                self._attendance.used(key, left[1].config, time)
-        gained, lost = self._audience.listen(client, ())
-        self._audience.forget(client)
+                self._demand.used(key, left[1].config, drain.moment)
+        gained, lost = self._presences.listen(client, ())
+        self._presences.forget(client)
         if lost:
-            self._listening.changed(gained, lost, work, time)
+            self._push_targets.changed(gained, lost, drain)
 
 
 def _of_nobody(stream: str, consumer: str, pull: int, status: Status) -> Lease:

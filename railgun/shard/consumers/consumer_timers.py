@@ -22,73 +22,70 @@ class ConsumerTimers:
     def __init__(
         self,
         streams: OwnedStreams,
-        attendance: Demand,
-        audience: Presences,
-        consuming: ConsumerCommands,
+        demand: Demand,
+        presences: Presences,
+        commands: ConsumerCommands,
         calls: ConsumerCalls,
         delivering: Delivering,
         pushing: Pushing,
-        listening: PushTargets,
+        push_targets: PushTargets,
     ) -> None:
         self._streams = streams
-        self._attendance = attendance
-        self._audience = audience
-        self._consuming = consuming
+        self._demand = demand
+        self._presences = presences
+        self._commands = commands
         self._calls = calls
         self._delivering = delivering
         self._pushing = pushing
-        self._listening = listening
+        self._push_targets = push_targets
 
-    def run(self, work: OpenDrain, moment: int) -> None:
+    def run(self, drain: OpenDrain) -> None:
         """Everything that is due by the moment, earliest first; who is unused is known when all others were looked at."""
-        due = self._attendance.alarms.take(moment)
+        due = self._demand.alarms.take(drain.moment)
         for alarm, _ in sorted(due, key=lambda one: one[0].kind == "idle"):
             found = living(self._streams, alarm.consumer)
             if found is None:
                 continue
             stream, consumer = found
-            work.at = stream.incarnation
+            drain.at = stream.incarnation
             if alarm.kind == "pull":
-                self._pull(alarm, stream, consumer, work, moment)
+                self._pull(alarm, stream, consumer, drain)
             elif alarm.kind == "push":
-                self._pushing.beat(alarm.consumer, stream, consumer, work, moment)
+                self._pushing.beat(alarm.consumer, stream, consumer, drain)
             else:
-                self._idle(alarm, stream, consumer, work, moment)
+                self._idle(alarm, stream, consumer, drain)
 
-    def look_around(self, work: OpenDrain, moment: int, now: int) -> None:
+    def look_around(self, drain: OpenDrain) -> None:
         """Clients of which nothing was heard for too long are gone."""
-        for client in self._audience.silent(now):
-            self._consuming.gone(client, moment, work)
+        for client in self._presences.silent(drain.wall):
+            self._commands.gone(client, drain)
 
-    def _pull(
-        self, alarm: Alarm, stream: OwnedStream, consumer: ConsumerState, work: OpenDrain, moment: int
-    ) -> None:
-        line = self._attendance.line(alarm.consumer)
+    def _pull(self, alarm: Alarm, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
+        line = self._demand.line(alarm.consumer)
         pull = None if line is None else line.get(alarm.pull)
         if pull is None:
             return
-        if pull.expires and pull.expires <= moment:
-            self._delivering.time_out(alarm.consumer, stream, consumer, pull, work)
+        if pull.expires and pull.expires <= drain.moment:
+            self._delivering.time_out(alarm.consumer, stream, consumer, pull, drain)
             return
-        if pull.beats and pull.beats <= moment:
+        if pull.beats and pull.beats <= drain.moment:
             status = idle_heartbeat(*consumer.delivered)
-            self._consuming.tell(stream, consumer, pull, status, work, done=False)  # PUL-10
-            pull = pull._replace(beats=moment + pull.heartbeat)
-        self._attendance.change(alarm.consumer, pull)
+            self._commands.tell(stream, consumer, pull, status, drain, done=False)  # PUL-10
+            pull = pull._replace(beats=drain.moment + pull.heartbeat)
+        self._demand.change(alarm.consumer, pull)
 
     def _idle(
         self,
         alarm: Alarm,
         stream: OwnedStream,
         consumer: ConsumerState,
-        work: OpenDrain,
-        moment: int,
+        drain: OpenDrain,
     ) -> None:
         """CON-03 to CON-06: unused for its threshold, unless somebody waits or listens."""
         key = alarm.consumer
-        if self._attendance.alarms.get(alarm):
+        if self._demand.alarms.get(alarm):
             return  # a pull that ended just now was a use
-        if self._attendance.waiting(key) or self._listening.is_bound(key):
-            self._attendance.used(key, consumer.config, moment)
+        if self._demand.waiting(key) or self._push_targets.is_bound(key):
+            self._demand.used(key, consumer.config, drain.moment)
         else:
-            self._calls.delete(stream, consumer, moment, work)
+            self._calls.delete(stream, consumer, drain)

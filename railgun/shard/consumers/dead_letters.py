@@ -69,29 +69,29 @@ class DeadLetters:
         self._platform = platform
         self._read_log = read_log
 
-    def bury(self, stream: OwnedStream, events: Sequence[Event], work: OpenDrain, time: int) -> None:
+    def bury(self, stream: OwnedStream, events: Sequence[Event], drain: OpenDrain) -> None:
         """Copy the messages of these ``dead`` events of one stream."""
-        found = self._find(stream, [event.stream_seq for event in events], work.logs.get(stream.name))
+        found = self._find(stream, [event.stream_seq for event in events], drain.logs.get(stream.name))
         copies = Copies()
         for event, message in zip(events, found, strict=True):
             target = self._target(stream, event)
             if message is None:
                 reason = f"message {event.stream_seq} of {stream.name} could not be read for its dead letter"
-                work.reject(_as_input(stream, event, None, time), reason)
+                drain.reject(_as_input(stream, event, None, drain.moment), reason)
             elif target:
                 copies.add(target, message.subject, _origin(stream, event, message), message.payload)
         for pack in copies.take():
             owner = partition_of(pack.stream, self._partitions)
             if owner == self._partition:
-                self.store(pack, work, time)
+                self.store(pack, drain, drain.moment)
             else:
                 copy = Forward(
                     self._partition, "command", pack.stream, command_kind=STORE, command=pack.encode()
                 )
-                work.send(owner, copy)
+                drain.send(owner, copy)
 
-    def store(self, pack: PublishPack, work: OpenDrain, time: int) -> None:
-        """Store copies in a stream of this shard; what it does not take is rejected with the reason."""
+    def store(self, pack: PublishPack, drain: OpenDrain, time: int) -> None:
+        """Store copies in a stream of this shard at this time; what it does not take is rejected with the reason."""
         state = self._streams.get(pack.stream)
         for number, payload in enumerate(pack.payloads):
             subject, headers = pack.subjects[number], pack.headers[number] if pack.headers else []
@@ -101,14 +101,14 @@ class DeadLetters:
             if state is None or refused is not None:
                 assert refused is not None
                 reason = f"a dead letter for {pack.stream}: {refused.description}"
-                work.reject(_rejected(pack.stream, subject, headers, payload, time), reason)
+                drain.reject(_rejected(pack.stream, subject, headers, payload, time), reason)
                 continue
-            work.touch(state)
-            work.stored_at = max(work.stored_at, time)
+            drain.touch(state)
+            drain.stored_at = max(drain.stored_at, time)
             previous = state.last_of(subject)
             size = state.size_of(subject, h.block_size(headers), payload)
             sequence = state.store(subject, size, time, headers=headers, payload=payload)
-            work.log_of(state).add(sequence, subject, headers, payload, time)
+            drain.log_of(state).add(sequence, subject, headers, payload, time)
             limits.enforce(state, subject, previous)
 
     def _check(self, state: OwnedStream, subject: str, headers: HeaderList, payload: bytes) -> Refusal | None:

@@ -27,55 +27,55 @@ class Delivering:
     """Serves the waiting pulls and the listeners of a shard's consumers."""
 
     def __init__(
-        self, streams: OwnedStreams, attendance: Demand, consuming: ConsumerCommands, pushing: Pushing
+        self, streams: OwnedStreams, demand: Demand, commands: ConsumerCommands, pushing: Pushing
     ) -> None:
         self._streams = streams
-        self._attendance = attendance
-        self._consuming = consuming
+        self._demand = demand
+        self._commands = commands
         self._pushing = pushing
 
-    def run(self, work: OpenDrain, moment: int) -> None:
+    def run(self, drain: OpenDrain) -> None:
         """Serve everybody who may get something, in turn from drain to drain."""
-        looked_at = dict(self._attendance.unfinished) | work.ready
-        for state in work.touched.values():
-            looked_at |= dict.fromkeys(self._concerned(state, work))
+        looked_at = dict(self._demand.unfinished) | drain.ready
+        for state in drain.touched.values():
+            looked_at |= dict.fromkeys(self._concerned(state, drain))
         left = OF_ALL
         for key in looked_at:
             if left > 0:
-                left -= self.serve(key, work, moment)
+                left -= self.serve(key, drain)
             else:
-                self._attendance.postpone(key)
+                self._demand.postpone(key)
 
-    def _concerned(self, state: OwnedStream, work: OpenDrain) -> Iterator[ConsumerKey]:
+    def _concerned(self, state: OwnedStream, drain: OpenDrain) -> Iterator[ConsumerKey]:
         """Those that may want what was stored, and those that may have got room because something left."""
-        stored = work.logs.get(state.name)
+        stored = drain.logs.get(state.name)
         if stored is not None:
-            yield from self._attendance.hungry_for(state.incarnation, set(stored.subjects))
+            yield from self._demand.wanting(state.incarnation, set(stored.subjects))
         for consumer in state.consumers.touched:
             yield key_of(state, consumer)
 
-    def serve(self, key: ConsumerKey, work: OpenDrain, moment: int) -> int:
+    def serve(self, key: ConsumerKey, drain: OpenDrain) -> int:
         """Give one consumer's messages to those who want them; how many."""
-        self._attendance.finish(key)
-        if not self._attendance.is_hungry(key):
+        self._demand.finish(key)
+        if not self._demand.is_wanted(key):
             return 0
         found = living(self._streams, key)
         if found is None:
             return 0
         stream, consumer = found
-        work.at = stream.incarnation
+        drain.at = stream.incarnation
         if consumer.config.is_push:
-            given, more = self._pushing.serve(key, stream, consumer, work, moment, OF_ONE_CONSUMER)
+            given, more = self._pushing.serve(key, stream, consumer, drain, OF_ONE_CONSUMER)
         else:
-            line = self._attendance.line(key)
+            line = self._demand.line(key)
             assert line is not None, "a hungry pull consumer has waiting pulls"
-            given, more = self._serve_line(key, line, stream, consumer, work, moment)
+            given, more = self._serve_line(key, line, stream, consumer, drain)
         if given or stream.consumers.changed:
-            work.touch(stream)
+            drain.touch(stream)
         if given:
-            self._attendance.used(key, consumer.config, moment)
-        if more and self._attendance.is_hungry(key):
-            self._attendance.postpone(key)
+            self._demand.used(key, consumer.config, drain.moment)
+        if more and self._demand.is_wanted(key):
+            self._demand.postpone(key)
         return given
 
     def _serve_line(
@@ -84,31 +84,30 @@ class Delivering:
         line: WaitingPulls,
         stream: OwnedStream,
         consumer: ConsumerState,
-        work: OpenDrain,
-        moment: int,
+        drain: OpenDrain,
     ) -> tuple[int, bool]:
         """How many messages were given out, and whether there may be more for those who wait."""
         given = 0
         while (pull := line.first()) is not None:
-            if pull.expires and pull.expires <= moment:
-                self.time_out(key, stream, consumer, pull, work)
+            if pull.expires and pull.expires <= drain.moment:
+                self.time_out(key, stream, consumer, pull, drain)
                 continue
             if given >= OF_ONE_CONSUMER:
                 return given, True
             asked = min(pull.left, OF_ONE_CONSUMER - given)
-            taken = consumer.take(asked, pull.allowed_bytes, moment)
+            taken = consumer.take(asked, pull.allowed_bytes, drain.moment)
             given += taken.count
-            after, status = pulls.served(pull, taken, moment)
-            self._answer(stream, consumer, pull, taken, status, work, done=after is None)
+            after, status = pulls.served(pull, taken, drain.moment)
+            self._answer(stream, consumer, pull, taken, status, drain, done=after is None)
             if after is None:
-                self._attendance.leave(key, pull.key)
+                self._demand.leave(key, pull.key)
             elif taken.count and asked < pull.left:
-                self._attendance.change(key, after)  # cut short by our own bound: it is still its turn
+                self._demand.change(key, after)  # cut short by our own bound: it is still its turn
             elif taken.count:
-                self._attendance.join(key, after, consumer.terms.filter)
+                self._demand.join(key, after, consumer.terms.filter)
             if taken.stopped in ("empty", "wall"):
                 ended = line.impatient() if taken.stopped == "empty" else line.late()
-                self._end(ended, key, stream, consumer, work)
+                self._end(ended, key, stream, consumer, drain)
             if taken.stopped in ("empty", "wall"):
                 return given, False
             if taken.stopped == "scan":
@@ -121,19 +120,19 @@ class Delivering:
         key: ConsumerKey,
         stream: OwnedStream,
         consumer: ConsumerState,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> None:
         for pull in ended:
-            self._consuming.tell(stream, consumer, pull, pull.nothing_there(), work)  # PUL-03
-            self._attendance.leave(key, pull.key)
+            self._commands.tell(stream, consumer, pull, pull.nothing_there(), drain)  # PUL-03
+            self._demand.leave(key, pull.key)
 
     def time_out(
-        self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, pull: Waiting, work: OpenDrain
+        self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, pull: Waiting, drain: OpenDrain
     ) -> None:
         """The pull has waited for as long as it wanted to (PUL-04)."""
-        self._attendance.leave(key, pull.key)
-        self._consuming.tell(stream, consumer, pull, pull.timed_out(), work)
-        self._attendance.used(key, consumer.config, pull.expires)
+        self._demand.leave(key, pull.key)
+        self._commands.tell(stream, consumer, pull, pull.timed_out(), drain)
+        self._demand.used(key, consumer.config, pull.expires)
 
     @staticmethod
     def _answer(
@@ -142,16 +141,16 @@ class Delivering:
         pull: Waiting,
         taken: Taken,
         status: Status | None,
-        work: OpenDrain,
+        drain: OpenDrain,
         *,
         done: bool,
     ) -> None:
         if not taken.count and status is None:
             return
-        *before, made = leases(stream, consumer, taken, taken.runs, work.logs.get(stream.name))
+        *before, made = leases(stream, consumer, taken, taken.runs, drain.logs.get(stream.name))
         made = made._replace(pull=pull.id, done=done)
         if status is not None:
             made = made._replace(
                 status=status.code, description=status.description, status_headers=status.headers
             )
-        work.replies(pull.client).leases.extend([*(one._replace(pull=pull.id) for one in before), made])
+        drain.replies(pull.client).leases.extend([*(one._replace(pull=pull.id) for one in before), made])

@@ -56,10 +56,10 @@ class Demand:
         self._journal = journal
         self._lines: dict[ConsumerKey, WaitingPulls] = {}
         self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
-        self._hungry: dict[
+        self._wanted: dict[
             ConsumerKey, str
         ] = {}  # somebody wants its messages: the one subject of these, or ""
-        self._wanting: dict[
+        self._by_subject: dict[
             tuple[int, str], dict[ConsumerKey, None]
         ] = {}  # those, by incarnation and subject
         self._unfinished: dict[ConsumerKey, None] = {}
@@ -84,7 +84,7 @@ class Demand:
         line.join(pull)
         self.alarms.set(Alarm("pull", key, pull.key), pull.due)
         self._journal.add_to(self._of_client, pull.client, (key, pull.key))
-        self.feed(key, wanted)
+        self.want(key, wanted)
 
     def change(self, key: ConsumerKey, pull: Waiting) -> None:
         """The pull has got something, or was told something: it waits on, at its place."""
@@ -101,7 +101,7 @@ class Demand:
         self._journal.take_from(self._of_client, pull[0], (key, pull))
         if not line:
             self._journal.drop(self._lines, key)
-            self.starve(key)
+            self.unwant(key)
         return left
 
     def of_client(self, client: str) -> list[tuple[ConsumerKey, PullKey]]:
@@ -122,28 +122,28 @@ class Demand:
 
     # -- hunger
 
-    def feed(self, key: ConsumerKey, wanted: Filter) -> None:
+    def want(self, key: ConsumerKey, wanted: Filter) -> None:
         """Somebody wants this consumer's messages, which are those on the wanted subjects."""
         subject = wanted.literal or ""
-        if self._hungry.get(key) != subject:
-            self.starve(key)
-            self._journal.put(self._hungry, key, subject)
-            self._journal.add_to(self._wanting, (key.incarnation, subject), key)
+        if self._wanted.get(key) != subject:
+            self.unwant(key)
+            self._journal.put(self._wanted, key, subject)
+            self._journal.add_to(self._by_subject, (key.incarnation, subject), key)
 
-    def starve(self, key: ConsumerKey) -> None:
+    def unwant(self, key: ConsumerKey) -> None:
         """Nobody does any more."""
-        subject = self._journal.drop(self._hungry, key)
+        subject = self._journal.drop(self._wanted, key)
         if subject is not None:
-            self._journal.take_from(self._wanting, (key.incarnation, subject), key)
+            self._journal.take_from(self._by_subject, (key.incarnation, subject), key)
         self._journal.drop(self._unfinished, key)
 
-    def is_hungry(self, key: ConsumerKey) -> bool:
-        return key in self._hungry
+    def is_wanted(self, key: ConsumerKey) -> bool:
+        return key in self._wanted
 
-    def hungry_for(self, incarnation: int, subjects: Iterable[str]) -> Iterator[ConsumerKey]:
+    def wanting(self, incarnation: int, subjects: Iterable[str]) -> Iterator[ConsumerKey]:
         """Consumers of the stream, with somebody who waits, that may want messages on these subjects."""
         for subject in ("", *subjects):
-            yield from self._wanting.get((incarnation, subject), ())
+            yield from self._by_subject.get((incarnation, subject), ())
 
     # -- what one drain could not finish
 
@@ -166,7 +166,7 @@ class Demand:
         line = self._lines.get(key)
         keys = [] if line is None else line.keys()
         waiting = [left for pull in keys if (left := self.leave(key, pull)) is not None]
-        self.starve(key)
+        self.unwant(key)
         for kind in ("push", "idle"):
             self.alarms.set(Alarm(kind, key), 0)
         return waiting

@@ -19,12 +19,10 @@ from railgun.shard.streams.owned import OwnedStreams
 class PushTargets:
     """The push consumers of one shard, by deliver subject, and the pace of the active ones."""
 
-    def __init__(
-        self, streams: OwnedStreams, attendance: Demand, audience: Presences, journal: UndoLog
-    ) -> None:
+    def __init__(self, streams: OwnedStreams, demand: Demand, presences: Presences, journal: UndoLog) -> None:
         self._streams = streams
-        self._attendance = attendance
-        self._audience = audience
+        self._demand = demand
+        self._presences = presences
         self._journal = journal
         self._on: dict[str, dict[ConsumerKey, None]] = {}
         self._paces: dict[ConsumerKey, Pace] = {}
@@ -37,11 +35,11 @@ class PushTargets:
                     key = key_of(stream, consumer)
                     self._journal.add_to(self._on, consumer.config.deliver_subject, key)
 
-    def added(self, key: ConsumerKey, config: ConsumerConfig, work: OpenDrain, moment: int) -> None:
+    def added(self, key: ConsumerKey, config: ConsumerConfig, drain: OpenDrain) -> None:
         """The consumer is new, or pushes there from now on."""
         if config.deliver_subject:
             self._journal.add_to(self._on, config.deliver_subject, key)
-            self._review(key, config, work, moment)
+            self._review(key, config, drain)
 
     def removed(self, key: ConsumerKey, subject: str | None) -> None:
         """The consumer is gone, or pushes elsewhere from now on."""
@@ -51,7 +49,7 @@ class PushTargets:
 
     def listeners(self, config: ConsumerConfig) -> list[Listener]:
         """Those who count for a consumer, in a fixed order."""
-        found = sorted(self._audience.listeners(config.deliver_subject or ""))
+        found = sorted(self._presences.listeners(config.deliver_subject or ""))
         if config.deliver_group:
             return [one for one in found if one.group == config.deliver_group]
         return found
@@ -69,11 +67,11 @@ class PushTargets:
         """This is its pace from now on; look at it when a heartbeat is due, and at ``again`` if that is not 0."""
         self._journal.put(self._paces, key, pace)
         due = [when for when in (pace.beats, again) if when]
-        self._attendance.alarms.set(Alarm("push", key), min(due, default=0))
+        self._demand.alarms.set(Alarm("push", key), min(due, default=0))
 
     # -- listeners
 
-    def changed(self, gained: set[str], lost: set[str], work: OpenDrain, moment: int) -> None:
+    def changed(self, gained: set[str], lost: set[str], drain: OpenDrain) -> None:
         """Somebody began or ended to listen on these subjects, which may hold wildcards."""
         for subject in sorted(gained | lost):
             for key in self._pushing_to(subject):
@@ -83,7 +81,7 @@ class PushTargets:
                 pace = self._paces.get(key)
                 if pace is not None and subject in lost:
                     self.keep(key, push.unanswerable(pace))
-                self._review(key, found[1].config, work, moment)
+                self._review(key, found[1].config, drain)
 
     def _pushing_to(self, pattern: str) -> list[ConsumerKey]:
         subjects = [pattern]
@@ -91,19 +89,19 @@ class PushTargets:
             subjects = [subject for subject in self._on if matches(pattern, subject)]
         return [key for subject in subjects for key in self._on.get(subject, ())]
 
-    def _review(self, key: ConsumerKey, config: ConsumerConfig, work: OpenDrain, moment: int) -> None:
+    def _review(self, key: ConsumerKey, config: ConsumerConfig, drain: OpenDrain) -> None:
         """Begin or pause, as there are listeners."""
         if self.listeners(config):
             if key not in self._paces:
                 stream = self._streams.get(key.stream)
-                self.keep(key, push.started(config, 0 if stream is None else stream.last_seq, moment))
-                self._attendance.feed(key, Filter(config.filters))
-            work.ready[key] = None
+                self.keep(key, push.started(config, 0 if stream is None else stream.last_seq, drain.moment))
+                self._demand.want(key, Filter(config.filters))
+            drain.ready[key] = None
         elif key in self._paces:
             self._pause(key)
-            self._attendance.used(key, config, moment)  # CON-04
+            self._demand.used(key, config, drain.moment)  # CON-04
 
     def _pause(self, key: ConsumerKey) -> None:
         self._journal.drop(self._paces, key)
-        self._attendance.alarms.set(Alarm("push", key), 0)
-        self._attendance.starve(key)
+        self._demand.alarms.set(Alarm("push", key), 0)
+        self._demand.unwant(key)

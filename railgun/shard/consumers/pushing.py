@@ -23,42 +23,41 @@ FLOW_CONTROL = Status(100, "FlowControl Request")
 class Pushing:
     """Sends what an active consumer may send."""
 
-    def __init__(self, listening: PushTargets) -> None:
-        self._listening = listening
+    def __init__(self, push_targets: PushTargets) -> None:
+        self._push_targets = push_targets
 
     def serve(
         self,
         key: ConsumerKey,
         stream: OwnedStream,
         consumer: ConsumerState,
-        work: OpenDrain,
-        moment: int,
+        drain: OpenDrain,
         most: int,
     ) -> tuple[int, bool]:
         """Send what may be sent now: how many messages, and whether more may be sent at once."""
-        pace, listeners = self._listening.pace(key), self._listening.listeners(consumer.config)
+        pace, listeners = self._push_targets.pace(key), self._push_targets.listeners(consumer.config)
         if pace is None or not listeners:
             return 0, False
         given, again, more = 0, 0, False
         while not pace.halted:
-            again = _not_yet(pace, consumer, moment)
+            again = _not_yet(pace, consumer, drain.moment)
             more = given >= most
             if again or more:
                 break
-            taken = _take(pace, consumer, moment, most - given)
+            taken = _take(pace, consumer, drain.moment, most - given)
             if not taken.count:
                 more = taken.stopped == "scan"
                 break
             given += taken.count
-            self._send(stream, consumer, taken, listeners, pace.turn, work)
-            before, pace = pace, _paced(pace, stream, consumer, taken, moment)
+            self._send(stream, consumer, taken, listeners, pace.turn, drain)
+            before, pace = pace, _paced(pace, stream, consumer, taken, drain.moment)
             if pace.asked and pace.asked != before.asked:
                 reply = _flow_control(stream, consumer, pace)
-                self._tell(stream, consumer, listeners, FLOW_CONTROL, reply, work)
+                self._tell(stream, consumer, listeners, FLOW_CONTROL, reply, drain)
             if taken.stopped == "scan":
                 more = True
                 break
-        self._listening.keep(key, pace, again)
+        self._push_targets.keep(key, pace, again)
         return given, more
 
     def _send(
@@ -68,44 +67,42 @@ class Pushing:
         taken: Taken,
         listeners: Sequence[Listener],
         turn: int,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> None:
         plain = [one for one in listeners if not one.group]  # PSH-02
         if plain:
-            whole = _leases(stream, consumer, taken, taken.runs, "", work)
+            whole = _leases(stream, consumer, taken, taken.runs, "", drain)
             for one in plain:
-                work.replies(one.client).leases.extend(whole)
+                drain.replies(one.client).leases.extend(whole)
         for group in sorted({one.group for one in listeners if one.group}):
             members = [one for one in listeners if one.group == group]
             for number, own in push.shares(taken.runs, taken.count, len(members), turn):
-                part = _leases(stream, consumer, taken, own, group, work)
-                work.replies(members[number].client).leases.extend(part)
+                part = _leases(stream, consumer, taken, own, group, drain)
+                drain.replies(members[number].client).leases.extend(part)
 
     # -- statuses
 
-    def beat(
-        self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, work: OpenDrain, moment: int
-    ) -> None:
+    def beat(self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
         """The alarm of a consumer: a heartbeat is due (PSH-06), or it may send again."""
-        pace = self._listening.pace(key)
+        pace = self._push_targets.pace(key)
         if pace is None:
             return
-        if pace.beats and pace.beats <= moment:
+        if pace.beats and pace.beats <= drain.moment:
             reply = _flow_control(stream, consumer, pace)
-            pace, status = push.heartbeat(pace, consumer.config, consumer.delivered, reply, moment)
-            self._tell(stream, consumer, self._listening.listeners(consumer.config), status, "", work)
-        self._listening.keep(key, pace)
-        work.ready[key] = None
+            pace, status = push.heartbeat(pace, consumer.config, consumer.delivered, reply, drain.moment)
+            self._tell(stream, consumer, self._push_targets.listeners(consumer.config), status, "", drain)
+        self._push_targets.keep(key, pace)
+        drain.ready[key] = None
 
     def flow_answered(
-        self, stream: OwnedStream, consumer: ConsumerState, number: str, work: OpenDrain
+        self, stream: OwnedStream, consumer: ConsumerState, number: str, drain: OpenDrain
     ) -> None:
         """Somebody answered a flow control request (PSH-07)."""
         key = key_of(stream, consumer)
-        pace = self._listening.pace(key)
+        pace = self._push_targets.pace(key)
         if pace is not None and pace.asked and number == _request_id(consumer, pace):
-            self._listening.keep(key, push.answered(pace, pace.asked))
-            work.ready[key] = None
+            self._push_targets.keep(key, push.answered(pace, pace.asked))
+            drain.ready[key] = None
 
     @staticmethod
     def _tell(
@@ -114,7 +111,7 @@ class Pushing:
         listeners: Sequence[Listener],
         status: Status,
         reply: str,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> None:
         """A status to every plain listener, and to one member of each group."""
         of_groups = {one.group: one for one in reversed(listeners) if one.group}
@@ -122,7 +119,7 @@ class Pushing:
             made = told(stream, consumer, status)._replace(
                 subject=consumer.config.deliver_subject or "", group=one.group, reply=reply
             )
-            work.replies(one.client).leases.append(made)
+            drain.replies(one.client).leases.append(made)
 
 
 def _replayed(pace: Pace, consumer: ConsumerState) -> int:
@@ -166,9 +163,9 @@ def _leases(
     taken: Taken,
     runs: Sequence[Run],
     group: str,
-    work: OpenDrain,
+    drain: OpenDrain,
 ) -> list[Lease]:
-    made = leases(stream, consumer, taken, runs, work.logs.get(stream.name))
+    made = leases(stream, consumer, taken, runs, drain.logs.get(stream.name))
     subject = consumer.config.deliver_subject or ""
     return [one._replace(subject=subject, group=group) for one in made]
 

@@ -24,27 +24,23 @@ DELIVERIES = frozenset({Operation.CONSUMER_MSG_NEXT, Operation.ACK, Operation.FL
 class RawDeliveries:
     """Reads what such clients send, and has it done as for everybody else."""
 
-    def __init__(self, consuming: ConsumerCommands, pushing: Pushing) -> None:
-        self._consuming = consuming
+    def __init__(self, commands: ConsumerCommands, pushing: Pushing) -> None:
+        self._commands = commands
         self._pushing = pushing
 
-    def answer(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: OpenDrain
-    ) -> list[Frame] | None:
-        """The frames that answer the call; ``now`` is the wall clock."""
+    def answer(self, request: ApiRequest, name: ApiName, drain: OpenDrain) -> list[Frame] | None:
+        """The frames that answer the call, None where nothing is answered here."""
         if name.operation is Operation.CONSUMER_MSG_NEXT:
-            return self._next(request, name, time, now, work)
+            return self._next(request, name, drain)
         if name.operation is Operation.ACK:
-            return self._acknowledge(request, name, time, now, work)
-        return self._flow_control(name, work)
+            return self._acknowledge(request, name, drain)
+        return self._flow_control(name, drain)
 
-    def _next(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: OpenDrain
-    ) -> list[Frame] | None:
-        found = self._consuming.find(name.stream, name.consumer)
+    def _next(self, request: ApiRequest, name: ApiName, drain: OpenDrain) -> list[Frame] | None:
+        found = self._commands.find(name.stream, name.consumer)
         if found is None:
             return [NO_RESPONDERS]
-        self._pull(found, request, request.body, time, now, work)
+        self._pull(found, request, request.body, drain)
         return None
 
     def _pull(
@@ -52,24 +48,20 @@ class RawDeliveries:
         found: tuple[OwnedStream, ConsumerState],
         request: ApiRequest,
         body: bytes,
-        time: int,
-        now: int,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> None:
         stream, consumer = found
         asked = parse_pull(body)
         if isinstance(asked, str):
             refused = pulls.PUSH_BASED if consumer.config.is_push else pulls.bad_request(asked)
             waiting = pulls.Waiting(request.client, request.request, 0)
-            self._consuming.tell(stream, consumer, waiting, refused, work)
+            self._commands.tell(stream, consumer, waiting, refused, drain)
             return
         pull = asked._replace(id=request.request)
-        self._consuming.pull(stream, consumer, pull, request.client, time, now, work)
+        self._commands.pull(stream, consumer, pull, request.client, drain)
 
-    def _acknowledge(
-        self, request: ApiRequest, name: ApiName, time: int, now: int, work: OpenDrain
-    ) -> list[Frame] | None:
-        found = self._consuming.find(name.stream, name.consumer)
+    def _acknowledge(self, request: ApiRequest, name: ApiName, drain: OpenDrain) -> list[Frame] | None:
+        found = self._commands.find(name.stream, name.consumer)
         if found is None or not found[1].terms.acks:
             return [NO_RESPONDERS]
         delivery = parse_delivery(name.filter)
@@ -88,16 +80,16 @@ class RawDeliveries:
             said.delay,
             said.reason,
         )
-        confirmed = self._consuming.acknowledge(*found, [run], time, work)
+        confirmed = self._commands.acknowledge(*found, [run], drain)
         if said.kind == "next":  # ACK-09, ACK-10
-            self._pull(found, request, said.pull, time, now, work)
+            self._pull(found, request, said.pull, drain)
             return None
         if confirmed or kind in ("nak", "progress"):  # ACK-16: these do nothing, and are confirmed
             return [CONFIRMED]
         return None  # ACK-13, ACK-17
 
-    def _flow_control(self, name: ApiName, work: OpenDrain) -> list[Frame]:
-        found = self._consuming.find(name.stream, name.consumer)
+    def _flow_control(self, name: ApiName, drain: OpenDrain) -> list[Frame]:
+        found = self._commands.find(name.stream, name.consumer)
         if found is not None:
-            self._pushing.flow_answered(*found, name.filter, work)
+            self._pushing.flow_answered(*found, name.filter, drain)
         return [CONFIRMED]

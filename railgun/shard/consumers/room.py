@@ -48,31 +48,31 @@ class ConsumerRoom:
         self._dead_letters = DeadLetters(partition, partitions, streams, limits, read_log)
         self._journal = UndoLog()
         self._advisories = Advisories(partition, captures, self._journal)
-        self._attendance = Demand(self._journal)
-        self._audience = Presences(self._journal)
-        self._listening = PushTargets(streams, self._attendance, self._audience, self._journal)
-        self._pushing = Pushing(self._listening)
-        self._consuming = ConsumerCommands(
+        self._demand = Demand(self._journal)
+        self._presences = Presences(self._journal)
+        self._push_targets = PushTargets(streams, self._demand, self._presences, self._journal)
+        self._pushing = Pushing(self._push_targets)
+        self._commands = ConsumerCommands(
             streams,
-            self._attendance,
-            self._audience,
-            self._listening,
-            lambda key, work, moment: self._delivering.serve(key, work, moment),
+            self._demand,
+            self._presences,
+            self._push_targets,
+            lambda key, drain: self._delivering.serve(key, drain),
         )
-        self._delivering = Delivering(streams, self._attendance, self._consuming, self._pushing)
+        self._delivering = Delivering(streams, self._demand, self._commands, self._pushing)
         self._calls = ConsumerCalls(
-            self._attendance, self._listening, self._consuming, self._pushing, self.tell_events
+            self._demand, self._push_targets, self._commands, self._pushing, self.tell_events
         )
-        self._republishing = Republishing(streams, self._audience, captures)
-        self._watch = ConsumerTimers(
+        self._republishing = Republishing(streams, self._presences, captures)
+        self._timers = ConsumerTimers(
             streams,
-            self._attendance,
-            self._audience,
-            self._consuming,
+            self._demand,
+            self._presences,
+            self._commands,
             self._calls,
             self._delivering,
             self._pushing,
-            self._listening,
+            self._push_targets,
         )
         self._fresh = True
 
@@ -80,17 +80,17 @@ class ConsumerRoom:
 
     def load(self) -> None:
         """A new owner: it knows the consumers, and nobody who waits or listens."""
-        self._listening.load()
+        self._push_targets.load()
         self._journal.clear()
         self._fresh = True
 
-    def begin(self, moment: int) -> None:
+    def begin(self, drain: OpenDrain) -> None:
         """Before anything else of a drain. A new owner gives everybody time to say that they are there."""
         if self._fresh:
             self._fresh = False
             for stream in self._streams:
                 for consumer in stream.consumers:
-                    self._attendance.used(key_of(stream, consumer), consumer.config, moment + SILENCE)
+                    self._demand.used(key_of(stream, consumer), consumer.config, drain.moment + SILENCE)
             self._journal.clear()
 
     def committed(self) -> None:
@@ -101,31 +101,29 @@ class ConsumerRoom:
 
     # -- what is asked
 
-    def hear(self, client: str, now: int) -> None:
+    def hear(self, client: str, drain: OpenDrain) -> None:
         """Something came from the client: it is there."""
-        self._audience.hear(client, now)
+        self._presences.hear(client, drain.wall)
 
-    def command(self, command: ConsumerCommand, time: int, now: int, work: OpenDrain) -> None:
-        self._consuming.command(command, time, now, work)
+    def command(self, command: ConsumerCommand, drain: OpenDrain) -> None:
+        self._commands.command(command, drain)
 
-    def refuse(self, command: ConsumerCommand, refusal: Refusal, work: OpenDrain) -> None:
+    def refuse(self, command: ConsumerCommand, refusal: Refusal, drain: OpenDrain) -> None:
         """Tell whoever waits for it that the command could not be applied."""
-        self._consuming.refuse(command, refusal, work)
+        self._commands.refuse(command, refusal, drain)
 
-    def presence(self, presence: Presence, time: int, now: int, work: OpenDrain) -> None:
-        self._consuming.presence(presence, time, now, work)
+    def presence(self, presence: Presence, drain: OpenDrain) -> None:
+        self._commands.presence(presence, drain)
 
     def answer(
         self,
         request: ApiRequest,
         name: ApiName,
         stream: OwnedStream | None,
-        time: int,
-        now: int,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> list[Frame] | None:
         """The answer to a call about consumers."""
-        return self._calls.answer(request, name, stream, time, now, work)
+        return self._calls.answer(request, name, stream, drain)
 
     def create(
         self, request: ApiRequest, name: ApiName, stream: OwnedStream | None, turn: Turn
@@ -133,64 +131,64 @@ class ConsumerRoom:
         """The answer to a call that makes or changes a consumer."""
         return self._calls.create(request, name, stream, turn)
 
-    def stream_changed(self, change: str, stream: OwnedStream, work: OpenDrain, time: int) -> None:
+    def stream_changed(self, change: str, stream: OwnedStream, drain: OpenDrain) -> None:
         """A stream was created, updated or deleted, and its consumers with it (CFG-34, ADV-12)."""
         if change == "delete":
             for consumer in stream.consumers:
-                self._calls.dismiss(stream, consumer, work)
-        self._advisories.of_stream(stream.name, "modify" if change == "update" else change, work, time)
+                self._calls.dismiss(stream, consumer, drain)
+        self._advisories.of_stream(stream.name, "modify" if change == "update" else change, drain)
 
-    def stream_goes(self, name: str, work: OpenDrain, time: int) -> None:
+    def stream_goes(self, name: str, drain: OpenDrain) -> None:
         """A stream is about to be deleted: dead letters are copied while its messages can still be read."""
         stream = self._streams.get(name)
         if stream is not None:
-            self.tell_events(stream, work, time)
+            self.tell_events(stream, drain)
 
-    def store_copies(self, pack: PublishPack, work: OpenDrain, time: int) -> None:
+    def store_copies(self, pack: PublishPack, drain: OpenDrain) -> None:
         """Dead letters that another shard sends."""
-        self._dead_letters.store(pack, work, time)
+        self._dead_letters.store(pack, drain, drain.received)
 
     # -- time
 
     @property
     def next(self) -> int | None:
         """The shard's time of the next alarm; 0: at once."""
-        return 0 if self._attendance.unfinished else self._attendance.alarms.next
+        return 0 if self._demand.unfinished else self._demand.alarms.next
 
     @property
     def next_look(self) -> int | None:
         """The wall clock at which somebody may have been silent for too long."""
-        return self._audience.next_look
+        return self._presences.next_look
 
-    def run(self, work: OpenDrain, moment: int) -> None:
+    def run(self, drain: OpenDrain) -> None:
         """Whatever is due by the moment."""
-        self._watch.run(work, moment)
+        self._timers.run(drain)
 
-    def finish(self, work: OpenDrain, moment: int, now: int) -> None:
+    def finish(self, drain: OpenDrain) -> None:
         """The end of a drain: whoever is silent is gone, whoever is left gets what there is."""
-        self._watch.look_around(work, moment, now)
-        self._tell_all(work, moment)
-        self._delivering.run(work, moment)
-        stored = {name: len(log.sequences) for name, log in work.logs.items()}
-        self._tell_all(work, moment)
-        for name, log in work.logs.items():  # dead letters that came too late for this drain
+        self._timers.look_around(drain)
+        self._tell_all(drain)
+        self._delivering.run(drain)
+        stored = {name: len(log.sequences) for name, log in drain.logs.items()}
+        self._tell_all(drain)
+        for name, log in drain.logs.items():  # dead letters that came too late for this drain
             stream = self._streams.get(name)
             late = log.subjects[stored.get(name, 0) :]
-            for key in self._attendance.hungry_for(stream.incarnation, set(late)) if stream and late else ():
-                self._attendance.postpone(key)
-        self._republishing.run(work)
+            for key in self._demand.wanting(stream.incarnation, set(late)) if stream and late else ():
+                self._demand.postpone(key)
+        self._republishing.run(drain)
         self._captures.finish()
 
-    def _tell_all(self, work: OpenDrain, moment: int) -> None:
-        for stream in list(work.touched.values()):
-            self.tell_events(stream, work, moment)
+    def _tell_all(self, drain: OpenDrain) -> None:
+        for stream in list(drain.touched.values()):
+            self.tell_events(stream, drain)
 
-    def tell_events(self, stream: OwnedStream, work: OpenDrain, moment: int) -> None:
+    def tell_events(self, stream: OwnedStream, drain: OpenDrain) -> None:
         """Advisories of what happened at the stream's consumers, and the copies of what is dead."""
         events, stream.consumers.events = stream.consumers.events, []
         dead = [event for event in events if event.kind == "dead"]
         for event in events:
             if event.kind != "dead":
-                self._advisories.of_consumer(stream.name, event, work, moment)
+                self._advisories.of_consumer(stream.name, event, drain)
         if dead:
-            self._dead_letters.bury(stream, dead, work, moment)
+            self._dead_letters.bury(stream, dead, drain)

@@ -31,44 +31,44 @@ class Publishing:
     def release(self, topic: str) -> None:
         self._quarantined.pop(topic, None)
 
-    def pack(self, pack: PublishPack, time: int, work: OpenDrain) -> None:
+    def pack(self, pack: PublishPack, drain: OpenDrain) -> None:
         """Store, find to be duplicates, or refuse the messages of a pack, and answer its client."""
         state = self._streams.get(pack.stream)
         refused = self._refusal(pack.stream, state)
         if state is None or refused is not None:
             reply = refused_pack(pack, refused or refusals.NO_STREAM)
         else:
-            reply = self._store(state, pack, time, work)
+            reply = self._store(state, pack, drain)
         if pack.client and (state is None or not state.config.no_ack):  # PUB-02, PUB-03
-            work.answer_pack(pack.client, reply)
+            drain.answer_pack(pack.client, reply)
 
-    def plain(self, pack: PublishPack, given: Input, time: int, work: OpenDrain) -> None:
+    def plain(self, pack: PublishPack, given: Input, drain: OpenDrain) -> None:
         """A plain record, read as a pack of one: nobody is answered, so a refusal goes to ``rejected``."""
         state = self._streams.get(pack.stream)
         refused = self._refusal(pack.stream, state)
         if state is None or refused is not None:
             raise WireError((refused or refusals.NO_STREAM).description)
-        for _, refusal in self._store(state, pack, time, work).refusals:
-            work.reject(given, refusal.description)
+        for _, refusal in self._store(state, pack, drain).refusals:
+            drain.reject(given, refusal.description)
 
-    def _store(self, state: OwnedStream, pack: PublishPack, time: int, work: OpenDrain) -> PackReply:
+    def _store(self, state: OwnedStream, pack: PublishPack, drain: OpenDrain) -> PackReply:
         count = taken = len(pack.payloads)
         if self._limits.max_in_flight:  # PUB-20
-            taken = min(count, self._limits.max_in_flight - work.in_flight)
-        work.in_flight += taken
-        work.touch(state)
+            taken = min(count, self._limits.max_in_flight - drain.in_flight)
+        drain.in_flight += taken
+        drain.touch(state)
         if state.config.republish is not None:
-            _note_last(state, pack.subjects[:taken], work)
+            _note_last(state, pack.subjects[:taken], drain)
         outcome = publish_pack(
             state,
             pack.subjects[:taken],
             pack.ids[:taken],
             pack.headers[:taken],
             pack.payloads[:taken],
-            time,
+            drain.received,
             self._limits,
             self._room(),
-            work.log_of(state),
+            drain.log_of(state),
         )
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
         return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
@@ -86,9 +86,9 @@ class Publishing:
         return self._limits.max_store_bytes - self._streams.stored_bytes
 
 
-def _note_last(state: OwnedStream, subjects: list[str], work: OpenDrain) -> None:
+def _note_last(state: OwnedStream, subjects: list[str], drain: OpenDrain) -> None:
     """Remember the last sequence of each subject as it was before this drain (CFG-25)."""
-    known = work.last_before.setdefault(state.name, {})
+    known = drain.last_before.setdefault(state.name, {})
     for subject in subjects:
         stored_as = (state.transform.apply(subject) if state.transform is not None else None) or subject
         if stored_as not in known:

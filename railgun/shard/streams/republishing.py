@@ -22,23 +22,23 @@ from railgun.shard.streams.owned import OwnedStreams
 class Republishing:
     """Sends out what a drain stored in streams that republish."""
 
-    def __init__(self, streams: OwnedStreams, audience: Presences, captures: Captures) -> None:
+    def __init__(self, streams: OwnedStreams, presences: Presences, captures: Captures) -> None:
         self._streams = streams
-        self._audience = audience
+        self._presences = presences
         self._captures = captures
 
-    def run(self, work: OpenDrain) -> None:
+    def run(self, drain: OpenDrain) -> None:
         """Look at everything that the drain stored."""
-        for name, stored in work.logs.items():
+        for name, stored in drain.logs.items():
             stream = self._streams.get(name)
             if stream is None or stream.config.republish is None or not stored.sequences:
                 continue
-            if self._audience.listened or self._captures.any:
-                self._republish(stream, stream.config.republish, stored, work)
+            if self._presences.listened or self._captures.any:
+                self._republish(stream, stream.config.republish, stored, drain)
 
-    def _republish(self, stream: OwnedStream, republish: Republish, stored: Stored, work: OpenDrain) -> None:
+    def _republish(self, stream: OwnedStream, republish: Republish, stored: Stored, drain: OpenDrain) -> None:
         transform = _compiled(republish.src, republish.dest)
-        last = dict(work.last_before.get(stream.name, {}))
+        last = dict(drain.last_before.get(stream.name, {}))
         for number, sequence in enumerate(stored.sequences):
             subject = stored.subjects[number]
             previous, last[subject] = last.get(subject, 0), sequence
@@ -58,7 +58,7 @@ class Republishing:
                 headers.append((h.MSG_SIZE, b"%d" % len(payload)))
                 payload = b""
             self._captures.offer(destination, headers, payload)
-            self._send(stream, destination, sequence, stored.times[number], headers, payload, work)
+            self._send(stream, destination, sequence, stored.times[number], headers, payload, drain)
 
     def _send(
         self,
@@ -68,16 +68,16 @@ class Republishing:
         time: int,
         headers: HeaderList,
         payload: bytes,
-        work: OpenDrain,
+        drain: OpenDrain,
     ) -> None:
         """To every plain listener, and to one member of each group, by turns."""
-        listeners = sorted(self._audience.listeners(destination))
+        listeners = sorted(self._presences.listeners(destination))
         groups: dict[str, list[Listener]] = {}
         for one in listeners:
             groups.setdefault(one.group, []).append(one)
         plain = groups.pop("", [])
         for one in [*plain, *(members[sequence % len(members)] for members in groups.values())]:
-            work.replies(one.client).leases.append(
+            drain.replies(one.client).leases.append(
                 Lease(
                     stream.name,
                     stream.incarnation,

@@ -32,36 +32,36 @@ class StreamTimers:
         for due in (state.expiry.next(), state.consumers.next_deadline()):
             self._deadlines.watch(state.name, due)
 
-    def run(self, work: OpenDrain, moment: int) -> None:
+    def run(self, drain: OpenDrain) -> None:
         """Do what is due by ``moment``."""
-        for name in sorted(self._deadlines.take(moment)):
+        for name in sorted(self._deadlines.take(drain.moment)):
             state = self._streams.get(name)
             if state is None:
                 continue
-            work.at = state.incarnation
-            _expire_messages(state, work, moment)
-            _expire_waits(state, work, moment)
+            drain.at = state.incarnation
+            _expire_messages(state, drain)
+            _expire_waits(state, drain)
             self.watch(state)
 
 
-def _expire_messages(state: OwnedStream, work: OpenDrain, moment: int) -> None:
+def _expire_messages(state: OwnedStream, drain: OpenDrain) -> None:
     """Remove what age and TTL end; delete markers are stored at the moment."""
     due = state.expiry.next()
-    if due is None or due > moment:
+    if due is None or due > drain.moment:
         return
-    work.touch(state)
-    markers = ttl.expire(state, moment)
+    drain.touch(state)
+    markers = ttl.expire(state, drain.moment)
     for marker in markers:
-        work.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", moment)
-        work.stored_at = moment
+        drain.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", drain.moment)
+        drain.stored_at = drain.moment
 
 
-def _expire_waits(state: OwnedStream, work: OpenDrain, moment: int) -> None:
+def _expire_waits(state: OwnedStream, drain: OpenDrain) -> None:
     """Find what is to be delivered again (RDL-01)."""
     due = state.consumers.next_deadline()
-    if due is not None and due <= moment:
-        work.looked_at.add(state.name)
-        for consumer in state.consumers.expire(moment):
-            work.ready[key_of(state, consumer)] = None
+    if due is not None and due <= drain.moment:
+        drain.looked_at.add(state.name)
+        for consumer in state.consumers.expire(drain.moment):
+            drain.ready[key_of(state, consumer)] = None
         if state.consumers.changed:
-            work.touch(state)
+            drain.touch(state)

@@ -11,6 +11,7 @@ from railgun.model.refusals import MESSAGE_TOO_LARGE, Refusal
 from railgun.protocol.avro import Frame
 from railgun.protocol.leases import Pull
 from railgun.protocol.replies import PackReply
+from railgun.shard.clock import ShardClock
 from railgun.shard.drain import Drain
 from railgun.shard.open_drain import OpenDrain
 from railgun.worker.shards.transaction import reply_records
@@ -136,16 +137,16 @@ def test_dead_letters_and_republished_messages_travel_in_records_that_fit() -> N
 
 
 def test_an_answer_that_does_not_fit_is_a_refusal() -> None:
-    work = OpenDrain()
-    work.answer("me", 1, [Frame([], b"x" * LARGEST_BODY)])
-    (answer,) = work.drain.replies["me"].answers
+    drain = OpenDrain(ShardClock(adjustable=False), 0)
+    drain.answer("me", 1, [Frame([], b"x" * LARGEST_BODY)])
+    (answer,) = drain.decisions.replies["me"].answers
     assert b"too large to be sent" in answer.frames[0].body
     assert b"413" in answer.frames[0].body
 
 
 def test_very_many_refusals_are_told_by_their_numbers() -> None:
-    work = OpenDrain()
+    drain = OpenDrain(ShardClock(adjustable=False), 0)
     refusal = Refusal(503, 10077, "maximum messages exceeded")
-    work.answer_pack("me", PackReply("A", 1, [], [], [(index, refusal) for index in range(200_000)]))
-    (record,) = reply_records(work.drain.replies, 0, 1, 1)
+    drain.answer_pack("me", PackReply("A", 1, [], [], [(index, refusal) for index in range(200_000)]))
+    (record,) = reply_records(drain.decisions.replies, 0, 1, 1)
     assert len(record[2]) < LARGEST_BODY
