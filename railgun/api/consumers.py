@@ -24,7 +24,7 @@ from railgun.model.refusals import (
     invalid_json,
 )
 from railgun.model.stream_config import ConfigModel
-from railgun.protocol.avro import Frame
+from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.consumer_state import ConsumerState
 
 DURABLE_MISMATCH = Refusal(400, 10017, "consumer name in subject does not match durable name in request")

@@ -14,7 +14,7 @@ from railgun.api.bodies import parse_object
 from railgun.model.durations import parse_duration
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import by_known_names
-from railgun.protocol.leases import Pull
+from railgun.protocol.commands import Pull
 
 LONGEST_DELAY = (
     100 * 365 * 86_400 * 10**9

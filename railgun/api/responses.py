@@ -13,7 +13,7 @@ from railgun.model.cluster_limits import API_LEVEL, ClusterLimits
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
-from railgun.protocol.avro import Frame
+from railgun.protocol.replies import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream

@@ -37,8 +37,9 @@ from railgun.api.responses import (
     update_response,
 )
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
-from railgun.protocol.avro import ApiRequest, Frame
-from railgun.protocol.frames import NO_RESPONDERS, status_frame
+from railgun.protocol.commands import ApiRequest
+from railgun.protocol.replies import Frame
+from railgun.protocol.statuses import NO_RESPONDERS, status_frame
 from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.streams import reading, removal
 from railgun.semantics.streams.owned_stream import OwnedStream

@@ -7,7 +7,7 @@ import time
 
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.errors import RailgunError
-from railgun.protocol.avro import Frame
+from railgun.protocol.replies import Frame
 
 
 class PendingCall(Settlement[list[Frame]]):

@@ -10,10 +10,10 @@ from railgun.api.names import ApiName
 from railgun.client.calls import Calls, PendingCall
 from railgun.client.consuming.ack_box import AckBox
 from railgun.client.consuming.fetch import WaitingPull
-from railgun.client.transport import REQUEST, Delivered
+from railgun.client.transport import Delivered
 from railgun.errors import RailgunError, RequestTimeout
-from railgun.protocol.avro import ApiRequest, HeaderList
-from railgun.protocol.leases import AckRun
+from railgun.model.headers import HeaderList
+from railgun.protocol.commands import REQUEST, AckRun, ApiRequest
 
 if TYPE_CHECKING:
     from railgun.client.connection.connection import Connection

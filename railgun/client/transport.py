@@ -11,12 +11,7 @@ from typing import NamedTuple, Protocol
 
 from railgun.errors import RailgunError
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Located
-
-PACK = b"pack"  # values of the header Railgun-Kind
-REQUEST = b"request"
-CONSUME = b"consume"
-PRESENCE = b"presence"
+from railgun.protocol.replies import Located
 
 Delivered = Callable[[RailgunError | None], None]  # None: the broker has it
 TakeAdvisories = Callable[[list[tuple[str, bytes]]], None]  # (subject, JSON) each
@@ -51,7 +46,7 @@ class Transport(Protocol):
     def listen(self, shard: int, timeout: float) -> None:
         """Fix the position in the answers of a shard; what it answers to later commands is delivered. Idempotent."""
 
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def send(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         """Hand one command over; records of one partition keep their order. ``delivered`` is called once, later or at once."""
 
     def sync_registry(self, timeout: float) -> bool:

@@ -19,8 +19,8 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.messages import StoredMessage
 from railgun.protocol import log_record
-from railgun.protocol.avro import Located
 from railgun.protocol.log_record import NO_MESSAGE
+from railgun.protocol.replies import Located
 from railgun.protocol.unreadable import Skipped, Unreadable
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Message headers: their names, their form, their size.
 
-A header list is ``list[tuple[str, bytes]]``, the form Kafka clients use: order and repeats are kept, names are matched
-exactly as written (PUB-06, DUP-15).
+A :data:`HeaderList` has the form that Kafka clients use: order and repeats are kept, names are matched exactly as written
+(PUB-06, DUP-15).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 Headers = Sequence[tuple[str, bytes]]
+HeaderList = list[tuple[str, bytes]]
 HeaderInput = Mapping[str, str | bytes | Sequence[str | bytes]] | Iterable[tuple[str, str | bytes]]
 
 MSG_ID = "Nats-Msg-Id"

@@ -1,10 +1,7 @@
-"""Avro bodies: one codec per schema of ``schemas/``, and the values that commands carry.
+"""Avro bodies: dicts to bytes and back, by the name of a schema of ``schemas/``.
 
-What consumers and their clients tell each other is in :mod:`railgun.protocol.leases`, the batches of answers in
-:mod:`railgun.protocol.replies`.
-
-Codecs are strict: bytes that do not decode to the end raise :class:`WireError`, which the shard turns into a record in
-``rejected``. Values on the hot path (packs) are NamedTuples of columns, not one object a message.
+Decoding is strict: bytes that do not decode to the end raise :class:`WireError`, which the shard turns into a record in
+``rejected``.
 """
 
 from __future__ import annotations
@@ -15,13 +12,12 @@ from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import fastavro
 
 from railgun.errors import RailgunError
-
-HeaderList = list[tuple[str, bytes]]
+from railgun.model.headers import HeaderList, Headers
 
 
 class WireError(RailgunError):
@@ -95,116 +91,11 @@ def _decode(name: str, shape: Any, data: bytes, *, later: bool = False) -> dict[
     return value
 
 
-def headers_out(headers: Any) -> list[dict[str, Any]]:
+def headers_out(headers: Headers) -> list[dict[str, Any]]:
+    """The headers of a message as the schemas have them."""
     return [{"name": name, "value": value} for name, value in headers]
 
 
 def headers_in(fields: list[dict[str, Any]]) -> HeaderList:
+    """The headers of a message from the form that the schemas have."""
     return [(field["name"], field["value"]) for field in fields]
-
-
-class PublishPack(NamedTuple):
-    """Publishes to one stream as columns; ``ids`` and ``headers`` are empty lists when no message has any."""
-
-    stream: str
-    client: str
-    first_request: int
-    subjects: list[str]
-    ids: list[str]
-    headers: list[HeaderList]
-    payloads: list[bytes]
-
-    def encode(self) -> bytes:
-        return encode(
-            "publish_pack",
-            {
-                "stream": self.stream,
-                "client": self.client,
-                "first_request": self.first_request,
-                "subjects": self.subjects,
-                "ids": self.ids,
-                "headers": [headers_out(one) for one in self.headers],
-                "payloads": self.payloads,
-            },
-        )
-
-    @classmethod
-    def decode(cls, data: bytes) -> PublishPack:
-        value = decode("publish_pack", data)
-        count = len(value["payloads"])
-        headers = [headers_in(one) for one in value["headers"]]
-        for column in (value["ids"], headers):
-            if column and len(column) != count:
-                raise WireError(f"not a publish_pack: a column of {len(column)} beside {count} payloads")
-        if len(value["subjects"]) != count:
-            raise WireError(f"not a publish_pack: {len(value['subjects'])} subjects beside {count} payloads")
-        return cls(
-            value["stream"],
-            value["client"],
-            value["first_request"],
-            value["subjects"],
-            value["ids"],
-            headers,
-            value["payloads"],
-        )
-
-
-class ApiRequest(NamedTuple):
-    """A call of the API by name."""
-
-    client: str
-    request: int
-    api: str
-    stream: str
-    headers: HeaderList
-    body: bytes
-
-    def encode(self) -> bytes:
-        return encode("api_request", self._asdict() | {"headers": headers_out(self.headers)})
-
-    @classmethod
-    def decode(cls, data: bytes) -> ApiRequest:
-        value = decode("api_request", data)
-        return cls(**(value | {"headers": headers_in(value["headers"])}))
-
-
-class Forward(NamedTuple):
-    """A command from shard to shard."""
-
-    origin: int
-    kind: str  # command | create | update | delete | released | nothing
-    stream: str
-    incarnation: int = 0
-    config: str = ""
-    client: str = ""
-    request: int = 0
-    time: int = 0
-    command_kind: str = ""
-    command: bytes = b""
-    outcome: str = "none"  # none | active | unchanged | gone
-
-    def encode(self) -> bytes:
-        return encode("forward", self._asdict())
-
-    @classmethod
-    def decode(cls, data: bytes) -> Forward:
-        return cls(**decode("forward", data))
-
-
-class Located(NamedTuple):
-    """Where a message is that the reader of the reply puts into the frame."""
-
-    form: str  # get | direct
-    topic: str
-    offset: int
-    sequence: int
-    incarnation: int
-    no_headers: bool
-
-
-class Frame(NamedTuple):
-    """One message of an answer: headers and body, or a place in the log to take them from."""
-
-    headers: HeaderList
-    body: bytes
-    located: Located | None = None

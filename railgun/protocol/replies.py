@@ -1,13 +1,37 @@
-"""Answers on their way to a client: what one drain has for it, in one record."""
+"""Replies: the answers to a client, all of one drain in one record, and the frames that they consist of."""
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
+from railgun.model.headers import HeaderList
+from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import Frame, Located, WireError, decode, encode, headers_in, headers_out
-from railgun.protocol.leases import Lease
+from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
+from railgun.protocol.leases import Lease, lease_in, lease_out
 from railgun.protocol.unreadable import Unreadable
+
+GET_TYPE = "io.nats.jetstream.api.v1.stream_msg_get_response"
+
+
+class Located(NamedTuple):
+    """Where a message is that the reader of the reply puts into the frame."""
+
+    form: str  # get | direct
+    topic: str
+    offset: int
+    sequence: int
+    incarnation: int
+    no_headers: bool
+
+
+class Frame(NamedTuple):
+    """One message of an answer: headers and body, or a place in the log to take them from."""
+
+    headers: HeaderList
+    body: bytes
+    located: Located | None = None
 
 
 class Answer(NamedTuple):
@@ -44,7 +68,7 @@ class ReplyBatch(NamedTuple):
                 "epoch": self.epoch,
                 "packs": [_pack_reply_out(pack) for pack in self.packs],
                 "answers": [_answer_out(answer) for answer in self.answers],
-                "leases": [_lease_out(lease) for lease in self.leases],
+                "leases": [lease_out(lease) for lease in self.leases],
             },
         )
 
@@ -58,7 +82,7 @@ class ReplyBatch(NamedTuple):
                 value["epoch"],
                 [_pack_reply_in(pack) for pack in value["packs"]],
                 [_answer_in(answer) for answer in value["answers"]],
-                [_lease_in(lease) for lease in value["leases"]],
+                [lease_in(lease) for lease in value["leases"]],
             )
         except ValueError as error:
             raise WireError(f"not a reply_batch: {error}") from error
@@ -72,33 +96,22 @@ def parse(data: bytes | None) -> ReplyBatch | Unreadable:
         return Unreadable("answers", str(error))
 
 
-def _lease_out(lease: Lease) -> dict[str, Any]:
-    return lease._asdict() | {
-        "headers": [headers_out(one) for one in lease.headers],
-        "status_headers": headers_out(lease.status_headers),
-    }
+def get_frame(message: StoredMessage, *, no_headers: bool = False) -> Frame:
+    """The answer of a plain get (GET-01)."""
+    body = {"type": GET_TYPE, "message": message.to_api(no_headers=no_headers)}
+    return Frame([], json.dumps(body).encode("utf-8"))
 
 
-def _lease_in(value: dict[str, Any]) -> Lease:
-    """Raises ValueError unless the columns are those of runs, and of their messages if it carries them."""
-    counts, carried = value["counts"], len(value["subjects"])
-    runs = {len(value[name]) for name in ("sequences", "consumer_sequences", "deliveries")}
-    if runs != {len(counts)} or any(count < 1 for count in counts):
-        raise ValueError("a lease whose runs are none")
-    messages = {len(value[name]) for name in ("payloads", "times")} | {len(value["headers"]) or carried}
-    if messages != {carried} or carried not in (0, sum(counts)):
-        raise ValueError("a lease that carries some of its messages")
-    if not carried and len(value["offsets"]) != len(counts):
-        raise ValueError("a lease that does not say where its messages are")
-    return Lease(
-        **(
-            value
-            | {
-                "headers": [headers_in(one) for one in value["headers"]],
-                "status_headers": headers_in(value["status_headers"]),
-            }
-        )
-    )
+def direct_frame(message: StoredMessage, *, no_headers: bool = False) -> Frame:
+    """The message itself (GET-08); the caller adds the headers that tell where it is from."""
+    return Frame([] if no_headers else list(message.headers), message.payload)
+
+
+def fill(frame: Frame, located: Located, message: StoredMessage) -> Frame:
+    """The frame with the message in it that was read from the place it names."""
+    make = get_frame if located.form == "get" else direct_frame
+    filled = make(message, no_headers=located.no_headers)
+    return Frame([*filled.headers, *frame.headers], filled.body)
 
 
 def _pack_reply_out(pack: PackReply) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from railgun.model.headers import block_size
-from railgun.protocol.avro import HeaderList, PublishPack
+from railgun.model.headers import HeaderList, block_size
+from railgun.protocol.commands import PublishPack
 
 _PACK_BYTES: Final = 1024 * 1024  # a larger message travels alone
 _MESSAGE_BYTES: Final = 300  # what a message costs beside its parts, at most

@@ -17,7 +17,8 @@ from typing import Any, Final
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.protocol import avro as wire
-from railgun.protocol.avro import Forward, WireError
+from railgun.protocol.avro import WireError
+from railgun.protocol.commands import Forward
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.semantics.messages.packed_bodies import pack_bodies

@@ -15,8 +15,22 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol.avro import ApiRequest, Forward, Frame, PublishPack, WireError
-from railgun.protocol.leases import ConsumerCommand, Presence
+from railgun.protocol.avro import WireError
+from railgun.protocol.commands import (
+    CAPTURES,
+    CONSUME,
+    NOTHING,
+    PACK,
+    PRESENCE,
+    REQUEST,
+    STORE,
+    ApiRequest,
+    ConsumerCommand,
+    Forward,
+    Presence,
+    PublishPack,
+)
+from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
 from railgun.semantics.steps import Steps
@@ -25,12 +39,11 @@ from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.calls import CREATES
 from railgun.shard.consumers.calls import OPERATIONS as CONSUMER_OPERATIONS
-from railgun.shard.consumers.dead_letters import STORE
 from railgun.shard.consumers.room import ConsumerRoom
-from railgun.shard.drain import CONSUME, NOTHING, PACK, PRESENCE, REQUEST, Input
+from railgun.shard.drain import Input
 from railgun.shard.long_calls import Call, LongCalls, Turn
 from railgun.shard.open_drain import OpenDrain
-from railgun.shard.streams.captures import CAPTURES, Captures
+from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing, plain_pack, refused_pack
 from railgun.shard.streams.registrar import Registrar

@@ -17,11 +17,6 @@ from railgun.model.headers import Headers
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, PackReply, ReplyBatch
 
-PACK = "pack"  # values of the header Railgun-Kind; a record without it is a plain publish
-REQUEST = "request"
-CONSUME = "consume"
-PRESENCE = "presence"
-NOTHING = "nothing"  # is passed over
 _OBJECTS: Final = 450
 _HEADER: Final = 200
 

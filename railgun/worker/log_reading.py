@@ -14,7 +14,7 @@ from railgun.kafka.log_reader import LogReader
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, librdkafka
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Located
+from railgun.protocol.replies import Located
 from railgun.shard.consumers.dead_letters import LogUnreadable
 
 log = logging.getLogger("railgun.worker")

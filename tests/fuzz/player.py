@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from railgun.protocol.leases import AckRun, Pull
+from railgun.protocol.commands import AckRun, Pull
 from railgun.protocol.routing import partition_of
 from tests.fuzz.operations import Operation
 from tests.fuzz.worlds import Plain, Tight, World

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Frame, Located
-from railgun.protocol.frames import fill
+from railgun.protocol.replies import Frame, Located, fill
 from railgun.semantics.consumers import collection
 from railgun.semantics.consumers.acks import deadlines
 from railgun.semantics.consumers.collection import Consumers

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from railgun.protocol.avro import ApiRequest, Frame, WireError
-from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Presence, Pull
-from railgun.protocol.replies import ReplyBatch
+from railgun.protocol.avro import WireError
+from railgun.protocol.commands import AckRun, ApiRequest, ConsumerCommand, Presence, Pull
+from railgun.protocol.leases import Lease
+from railgun.protocol.replies import Frame, ReplyBatch
 from railgun.protocol.routing import partition_of
 from tests.support.cell import Cell
 from tests.support.naming import unique

@@ -20,8 +20,8 @@ from confluent_kafka import KafkaError, KafkaException
 from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import ApiRequest, PublishPack
-from railgun.protocol.leases import ConsumerCommand, Lease, Pull
+from railgun.protocol.commands import ApiRequest, ConsumerCommand, PublishPack, Pull
+from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, ReplyBatch
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory

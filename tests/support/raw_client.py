@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from railgun.kafka.settings import KafkaSettings
 from railgun.model.headers import COMMAND_KIND
-from railgun.protocol.avro import ApiRequest, PublishPack
+from railgun.protocol.commands import ApiRequest, PublishPack
 from railgun.protocol.replies import PackReply, ReplyBatch
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names

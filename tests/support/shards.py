@@ -13,8 +13,9 @@ from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import ApiRequest, Frame, Located, PublishPack
-from railgun.protocol.leases import ConsumerCommand, Lease, Presence
+from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
+from railgun.protocol.leases import Lease
+from railgun.protocol.replies import Frame, Located
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
 from railgun.semantics.streams.reading import located

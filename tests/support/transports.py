@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from railgun.client.transport import CONSUME, PRESENCE, REQUEST, Delivered, Receiver, TakeAdvisories, Topology
+from railgun.client.transport import Delivered, Receiver, TakeAdvisories, Topology
 from railgun.errors import RailgunError
 from railgun.model.messages import StoredMessage
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import avro as wire
-from railgun.protocol.avro import ApiRequest, Frame, Located
-from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Presence, Pull
-from railgun.protocol.replies import Answer, ReplyBatch
+from railgun.protocol.commands import (
+    CONSUME,
+    PRESENCE,
+    REQUEST,
+    AckRun,
+    ApiRequest,
+    ConsumerCommand,
+    Presence,
+    Pull,
+)
+from railgun.protocol.leases import Lease
+from railgun.protocol.replies import Answer, Frame, Located, ReplyBatch
 
 
 def registered(name: str, *subjects: str, state: str = "active", partition: int = 0) -> tuple[bytes, bytes]:
@@ -49,7 +58,7 @@ class Silent:
     def listen(self, shard: int, timeout: float) -> None:
         pass
 
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def send(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         self.sent.append(value)
         delivered(None)
 
@@ -90,7 +99,7 @@ class PlayedShard(Silent):
     def registry(self) -> list[tuple[bytes, bytes]]:
         return [registered("S", "s.*", partition=1), (b"epoch/1", b'{"epoch": 5}')]
 
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def send(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         if self.refuse is not None:
             delivered(self.refuse)
             return

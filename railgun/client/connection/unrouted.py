@@ -13,7 +13,7 @@ from railgun.client.connection.connection import Connection
 from railgun.client.publishing.packs import Pack, PublishFuture, message_size
 from railgun.client.settlements import Wakeups
 from railgun.errors import RailgunError
-from railgun.protocol.avro import HeaderList
+from railgun.model.headers import HeaderList
 
 
 class Unrouted:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from railgun.errors import RailgunError
-from railgun.protocol.leases import AckRun, Lease
+from railgun.protocol.commands import AckRun
+from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub

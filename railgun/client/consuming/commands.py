@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from railgun.client.consuming.ack_box import AckBox, Address, messages_in
-from railgun.client.transport import CONSUME, Delivered
+from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
-from railgun.protocol.leases import AckRun, ConsumerCommand, Pull
+from railgun.protocol.commands import CONSUME, AckRun, ConsumerCommand, Pull
 
 if TYPE_CHECKING:
     from railgun.client.connection.connection import Connection

@@ -27,8 +27,9 @@ from railgun.errors import (
     api_error,
 )
 from railgun.model.durations import NANOS
-from railgun.protocol.avro import Frame
-from railgun.protocol.leases import AckRun, Lease, Pull
+from railgun.protocol.commands import AckRun, Pull
+from railgun.protocol.leases import Lease
+from railgun.protocol.replies import Frame
 
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub

@@ -24,9 +24,9 @@ from railgun.client.consuming.listeners import Listeners
 from railgun.client.consuming.parcels import Feed
 from railgun.client.consuming.pulls import OpenPulls
 from railgun.client.settlements import Settlement
-from railgun.client.transport import PRESENCE
 from railgun.errors import ConnectionClosed, RailgunError
-from railgun.protocol.leases import Lease, Presence
+from railgun.protocol.commands import PRESENCE, Presence
+from railgun.protocol.leases import Lease
 from railgun.protocol.routing import partition_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from railgun.client.consuming.runs import DeliveredRun, delivered_runs
 from railgun.errors import RailgunError
 from railgun.model import headers as h
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Located
-from railgun.protocol.leases import AckRun, Lease
+from railgun.protocol.commands import AckRun
+from railgun.protocol.leases import Lease
 from railgun.protocol.log_record import Extras
+from railgun.protocol.replies import Located
 
 if TYPE_CHECKING:
     from railgun.client.facade.message import Delivery

@@ -18,7 +18,8 @@ from railgun.client.consuming.pulls import OpenPull
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
-from railgun.protocol.leases import Lease, Pull
+from railgun.protocol.commands import Pull
+from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub

@@ -18,7 +18,8 @@ from railgun.client.consuming.parcels import Parcel, ParcelOwner, carried, unpac
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
 from railgun.model.durations import NANOS
-from railgun.protocol.leases import AckRun, Lease, Pull
+from railgun.protocol.commands import AckRun, Pull
+from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub

@@ -18,7 +18,7 @@ from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
 from railgun.model import headers as h
 from railgun.model.durations import to_nanos
 from railgun.model.messages import MessageViews
-from railgun.protocol.leases import AckRun
+from railgun.protocol.commands import AckRun
 from railgun.protocol.log_record import Extras
 
 Delay = timedelta | float | None

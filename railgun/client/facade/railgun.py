@@ -30,10 +30,9 @@ from railgun.client.publishing.arguments import Payload, PublishOptions, message
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
 from railgun.errors import RequestTimeout
-from railgun.model.headers import HeaderInput
+from railgun.model.headers import HeaderInput, HeaderList
 from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol.avro import HeaderList
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

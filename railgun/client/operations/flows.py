@@ -25,10 +25,11 @@ from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import ApiError, NoStreamResponse, api_error
 from railgun.model import headers as h
+from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck, Reply, StoredMessage
 from railgun.model.refusals import BAD_STREAM_NAME, CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
-from railgun.protocol.avro import Frame, HeaderList, Located
-from railgun.protocol.frames import status_frame
+from railgun.protocol.replies import Frame, Located
+from railgun.protocol.statuses import status_frame
 
 T = TypeVar("T")
 

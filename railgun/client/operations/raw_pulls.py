@@ -13,9 +13,10 @@ from railgun.client.facade.message import Message
 from railgun.client.operations.streams import as_reply
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.model import headers as h
+from railgun.model.headers import HeaderList
 from railgun.model.messages import Reply
-from railgun.protocol.avro import HeaderList
-from railgun.protocol.leases import Lease, Pull
+from railgun.protocol.commands import Pull
+from railgun.protocol.leases import Lease
 
 
 def is_pull(name: ApiName, body: bytes) -> bool:

@@ -13,11 +13,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from railgun.api.names import ApiName, Operation
 from railgun.errors import ConfigError, RailgunError, api_error
 from railgun.model.consumer_info import ConsumerInfo
+from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol import frames
-from railgun.protocol.avro import Frame, HeaderList
-from railgun.protocol.frames import status_of
+from railgun.protocol import statuses
+from railgun.protocol.replies import Frame
+from railgun.protocol.statuses import status_of
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ def as_reply(frame: Frame) -> Reply:
     return Reply(frame.body, frame.headers, status=status_of(frame))
 
 
-NO_RESPONDERS = as_reply(frames.NO_RESPONDERS)
+NO_RESPONDERS = as_reply(statuses.NO_RESPONDERS)
 
 
 def parse_object(replies: list[Reply], *, of_consumer: bool = False) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TypedDict
 from railgun.errors import ConfigError
 from railgun.model import headers as h
 from railgun.model.durations import NANOS, to_nanos
-from railgun.protocol.avro import HeaderList
+from railgun.model.headers import HeaderList
 
 Payload = bytes | bytearray | memoryview | str
 

@@ -6,7 +6,7 @@ the two to that. Packs with headers go the general way.
 
 from __future__ import annotations
 
-from railgun.protocol.avro import PublishPack
+from railgun.protocol.commands import PublishPack
 
 _lengths: dict[int, bytes] = {}  # of payloads and texts: few differ
 

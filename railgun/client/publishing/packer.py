@@ -19,12 +19,13 @@ from typing import Any
 
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture, message_size
 from railgun.client.settlements import Wakeups
-from railgun.client.transport import PACK, Delivered
+from railgun.client.transport import Delivered
 from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
-from railgun.protocol.avro import HeaderList
+from railgun.model.headers import HeaderList
+from railgun.protocol.commands import PACK
 from railgun.protocol.replies import PackReply
 
-Send = Callable[[int, bytes, bytes, bytes, Delivered], None]
+Send = Callable[[int, bytes, str, bytes, Delivered], None]
 
 # How far what does not block may run ahead of the answers: it waits in the process's memory.
 AHEAD_WINDOWS = 16  # times max_in_flight

@@ -10,10 +10,10 @@ from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.settlements import Future, Settlement, Wakeups
 from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, api_error
 from railgun.model.cluster_limits import LARGEST_MESSAGE
-from railgun.model.headers import block_size
+from railgun.model.headers import HeaderList, block_size
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, Refusal
-from railgun.protocol.avro import HeaderList, PublishPack
+from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import PackReply
 
 PACK_MESSAGES = 2_000

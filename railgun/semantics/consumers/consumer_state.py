@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.protocol import avro as wire
 from railgun.protocol.avro import WireError
-from railgun.protocol.leases import AckRun
+from railgun.protocol.commands import AckRun
 from railgun.semantics.consumers import retention
 from railgun.semantics.consumers.acks import acknowledgement
 from railgun.semantics.consumers.acks.redelivery import Redelivery

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from railgun.model.subjects import Filter
-from railgun.protocol.leases import AckRun
+from railgun.protocol.commands import AckRun
 from railgun.semantics.consumers.pending.pending_runs import PendingRun
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.messages.searching import stretch

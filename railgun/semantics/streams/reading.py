@@ -12,11 +12,12 @@ from typing import NamedTuple
 from railgun.model import headers as h
 from railgun.model.cluster_limits import LARGE_MESSAGE
 from railgun.model.durations import rfc3339
+from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter
-from railgun.protocol.avro import Frame, HeaderList, Located
-from railgun.protocol.frames import direct_frame, get_frame, status_frame
+from railgun.protocol.replies import Frame, Located, direct_frame, get_frame
+from railgun.protocol.statuses import status_frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import Entry, OwnedStream

@@ -15,7 +15,8 @@ from railgun.api.responses import error_response, success_response
 from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import ApiRequest, Frame
+from railgun.protocol.commands import ApiRequest
+from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.configuration.consumer_configuration import (
     check_consumer_update,
     completed,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from railgun.api.streams import refusal_frame
 from railgun.model import refusals
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import Frame
-from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Presence, Pull
+from railgun.protocol.commands import AckRun, ConsumerCommand, Presence, Pull
+from railgun.protocol.leases import Lease
+from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting

@@ -14,9 +14,11 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.durations import rfc3339
+from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import Forward, HeaderList, Located, PublishPack
+from railgun.protocol.commands import STORE, Forward, PublishPack
+from railgun.protocol.replies import Located
 from railgun.protocol.routing import partition_of
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.streams import limits
@@ -28,7 +30,6 @@ from railgun.shard.drain import Input
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
-STORE = "store"  # command_kind of a forward that stores copies whatever their subjects are
 ORIGIN_STREAM = "Railgun-Origin-Stream"
 ORIGIN_SEQUENCE = "Railgun-Origin-Sequence"
 ORIGIN_CONSUMER = "Railgun-Origin-Consumer"

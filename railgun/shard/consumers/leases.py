@@ -12,8 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from railgun.model.headers import Headers
-from railgun.protocol.avro import HeaderList
+from railgun.model.headers import HeaderList, Headers
 from railgun.protocol.leases import Lease
 from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
 from railgun.semantics.consumers.delivery.waiting_pulls import Status

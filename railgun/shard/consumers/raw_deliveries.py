@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from railgun.api.deliveries import parse_acknowledgement, parse_delivery, parse_pull
 from railgun.api.names import ApiName, Operation
-from railgun.protocol.avro import ApiRequest, Frame
-from railgun.protocol.frames import NO_RESPONDERS
-from railgun.protocol.leases import AckRun
+from railgun.protocol.commands import AckRun, ApiRequest
+from railgun.protocol.replies import Frame
+from railgun.protocol.statuses import NO_RESPONDERS
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.streams.owned_stream import OwnedStream

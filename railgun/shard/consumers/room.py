@@ -9,8 +9,8 @@ from __future__ import annotations
 from railgun.api.names import ApiName
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import ApiRequest, Frame, PublishPack
-from railgun.protocol.leases import ConsumerCommand, Presence
+from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
+from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream

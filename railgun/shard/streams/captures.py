@@ -11,19 +11,19 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from railgun.model.headers import HeaderList
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter, collides
-from railgun.protocol.avro import Forward, HeaderList, WireError
+from railgun.protocol.avro import WireError
+from railgun.protocol.commands import CAPTURES, PACK, Forward
 from railgun.protocol.routing import partition_of
 from railgun.shard.copies import Copies
-from railgun.shard.drain import PACK
 from railgun.state import keys
 from railgun.state.table import Overlay
 
 log = logging.getLogger("railgun.shard")
 
 EVENTS = "$JS.EVENT.>"
-CAPTURES = "captures"  # command_kind of the forward by which the registrar tells
 Send = Callable[[int, Forward], None]
 
 

@@ -17,7 +17,8 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import avro as wire
-from railgun.protocol.avro import Forward, Frame
+from railgun.protocol.commands import Forward
+from railgun.protocol.replies import Frame
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.configuration.consumer_configuration import violated_limits
 from railgun.semantics.messages.budget import ShardMemory, WorkerMemory

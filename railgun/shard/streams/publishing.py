@@ -6,7 +6,8 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import PublishPack, WireError
+from railgun.protocol.avro import WireError
+from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import publish_pack

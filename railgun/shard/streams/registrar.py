@@ -17,7 +17,8 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import avro as wire
-from railgun.protocol.avro import ApiRequest, Forward, Frame
+from railgun.protocol.commands import ApiRequest, Forward
+from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
 from railgun.semantics.streams.stream_configuration import normalise, overlaps
 from railgun.semantics.streams.stream_fields import checked

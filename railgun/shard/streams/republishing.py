@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from railgun.model import headers as h
 from railgun.model.durations import rfc3339
+from railgun.model.headers import HeaderList
 from railgun.model.stream_config import Republish, SubjectTransform
 from railgun.model.transforms import Transform
-from railgun.protocol.avro import HeaderList
 from railgun.protocol.leases import Lease
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from railgun.model import headers as h
+from railgun.protocol.commands import CONSUME, PRESENCE
 from railgun.semantics.messages.budget import INBOXES, Pool
-from railgun.shard.drain import CONSUME, PRESENCE, Input, record_bytes
+from railgun.shard.drain import Input, record_bytes
 
 _RECORD_WORK: Final = 200  # a record costs as much as so many bytes of value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it

@@ -21,9 +21,8 @@ from railgun.errors import ConnectionLost
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Continuation, Reading, go_on, look_from_worker
 from railgun.model.headers import COMMAND_KIND
-from railgun.protocol.avro import Forward
+from railgun.protocol.commands import NOTHING, Forward
 from railgun.shard.cursor import Cursor
-from railgun.shard.drain import NOTHING
 from railgun.worker.context import ShardContext
 
 log = logging.getLogger("railgun.worker")

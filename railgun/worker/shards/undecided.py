@@ -29,7 +29,7 @@ from railgun.kafka.record_headers import headers_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.protocol import avro as wire
 from railgun.protocol import log_record
-from railgun.protocol.avro import Forward
+from railgun.protocol.commands import Forward
 from railgun.protocol.topics import Names
 from railgun.shard.drain import Drain, LogAppend, Replies
 from railgun.state import keys

@@ -23,7 +23,7 @@ from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol.leases import Pull
+from railgun.protocol.commands import Pull
 from railgun.semantics.consumers.configuration.consumer_configuration import normalise_consumer
 
 

@@ -20,9 +20,10 @@ from railgun.client.consuming import hub as consuming
 from railgun.client.consuming import push_buffer as push_intake
 from railgun.client.facade.message import Message
 from railgun.client.facade.railgun import Railgun
-from railgun.client.transport import CONSUME, Delivered
+from railgun.client.transport import Delivered
 from railgun.errors import ConnectionLost, RailgunError
-from railgun.protocol.leases import AckRun, Lease
+from railgun.protocol.commands import CONSUME, AckRun
+from railgun.protocol.leases import Lease
 from tests.support.transports import PlayedShard
 from tests.support.waiting import wait_until
 
@@ -121,7 +122,7 @@ def test_a_pull_does_not_overtake_what_another_thread_is_sending(
     (message,) = fetched(shard, rg, 1)
     under_way, go_on, send = threading.Event(), threading.Event(), shard.send
 
-    def slowly(partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def slowly(partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         if kind == CONSUME and not under_way.is_set():
             under_way.set()
             assert go_on.wait(5)
@@ -143,7 +144,7 @@ def test_a_confirmed_ack_does_not_overtake_what_another_thread_is_sending(
     (message,) = fetched(shard, rg, 1)
     under_way, go_on, send = threading.Event(), threading.Event(), shard.send
 
-    def slowly(partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def slowly(partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         if kind == CONSUME and not under_way.is_set():
             under_way.set()
             assert go_on.wait(5)
@@ -167,7 +168,7 @@ def test_what_the_broker_did_not_take_is_sent_before_what_was_said_later(
     send = shard.send
     error: RailgunError | None = ConnectionLost("away")
 
-    def refusing(partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def refusing(partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         if kind == CONSUME and error is not None:
             refused.append(delivered)
         else:

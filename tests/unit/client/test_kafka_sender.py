@@ -95,7 +95,7 @@ class Reports:
             with self._lock:
                 self.of.setdefault(number, []).append(error)
 
-        self._sender.send(0, b"key", b"pack", b"%d" % number, delivered)
+        self._sender.send(0, b"key", "pack", b"%d" % number, delivered)
 
     def wait(self, count: int) -> None:
         wait_until(lambda: len(self.of) == count, f"{count} reports", timeout=20, pause=0.01)

@@ -26,7 +26,7 @@ from railgun.errors import (
 from railgun.model.cluster_limits import LARGEST_MESSAGE
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, store_refused
-from railgun.protocol.avro import PublishPack
+from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import PackReply
 
 
@@ -52,7 +52,7 @@ class Sent:
         self.threads: list[str] = []
         self.delivered: list[Delivered] = []
 
-    def __call__(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def __call__(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         self.packs.append(PublishPack.decode(value))
         self.threads.append(threading.current_thread().name)
         self.delivered.append(delivered)

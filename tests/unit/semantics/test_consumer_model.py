@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
-from railgun.protocol.leases import AckRun
+from railgun.protocol.commands import AckRun
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.configuration.consumer_configuration import (
     check_consumer_update,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgun.model.subjects import Filter
-from railgun.protocol.leases import AckRun, Pull
+from railgun.protocol.commands import AckRun, Pull
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.delivery import selection
 from railgun.semantics.consumers.pending.pending_runs import PendingRuns

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgun.protocol import avro as wire
-from railgun.protocol.leases import AckRun, Pull
+from railgun.protocol.commands import AckRun, Pull
 from railgun.semantics.consumers.pending.given_up import GivenUp
 from railgun.state import keys
 from railgun.state.table import MemoryTable, Overlay

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.protocol.leases import Pull
+from railgun.protocol.commands import Pull
 from railgun.semantics.consumers.consumer_state import Run, Taken
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import NO_MESSAGES, Status, Waiting, WaitingPulls

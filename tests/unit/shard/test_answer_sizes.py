@@ -8,9 +8,8 @@ import pytest
 
 from railgun.model.cluster_limits import LARGEST_BODY, LARGEST_MESSAGE, LARGEST_RECORD
 from railgun.model.refusals import MESSAGE_TOO_LARGE, Refusal
-from railgun.protocol.avro import Frame
-from railgun.protocol.leases import Pull
-from railgun.protocol.replies import PackReply
+from railgun.protocol.commands import Pull
+from railgun.protocol.replies import Frame, PackReply
 from railgun.shard.clock import ShardClock
 from railgun.shard.drain import Drain
 from railgun.shard.open_drain import OpenDrain

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgun.protocol.leases import AckRun, ConsumerCommand, Lease, Pull
+from railgun.protocol.commands import AckRun, ConsumerCommand, Pull
+from railgun.protocol.leases import Lease
 from tests.support.shards import MILLI, Shards
 
 SECOND = 1_000 * MILLI

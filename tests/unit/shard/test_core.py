@@ -14,7 +14,8 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.protocol import avro as wire
-from railgun.protocol.avro import ApiRequest, Forward, Frame, PublishPack
+from railgun.protocol.commands import ApiRequest, Forward, PublishPack
+from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
 from railgun.semantics.messages.recent import RecentMessages
 from railgun.shard.streams import owned as ownership
@@ -332,7 +333,7 @@ def test_bad_records_never_stop_a_shard(records: list[tuple[str, bytes]]) -> Non
 
 def _reads(kind: str, value: bytes) -> bool:
     try:
-        wire.PublishPack.decode(value) if kind == "pack" else wire.ApiRequest.decode(value)
+        PublishPack.decode(value) if kind == "pack" else ApiRequest.decode(value)
     except wire.WireError:
         return False
     return True

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from railgun.protocol.leases import AckRun, Pull
+from railgun.protocol.commands import AckRun, Pull
 from railgun.semantics.consumers.acks.deadlines import Deadlines
 from railgun.state import keys
 from tests.support.shards import MILLI, Shards

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from railgun.client.facade.railgun import Railgun
-from railgun.protocol.avro import Located
-from railgun.protocol.leases import AckRun, Pull
+from railgun.protocol.commands import AckRun, Pull
+from railgun.protocol.replies import Located
 from railgun.semantics.messages import stragglers
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.streams import owned as ownership

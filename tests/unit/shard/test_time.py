@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from railgun.cli.doctor.clock_checks import check_clocks
 from railgun.client.operations.streams import Pong
 from railgun.protocol import avro as wire
-from railgun.protocol.leases import ConsumerCommand, Pull
+from railgun.protocol.commands import ConsumerCommand, Pull
 from railgun.shard.clock import SteadyClock
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import Input

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railgun.model import headers as h
-from railgun.protocol.avro import PublishPack
-from railgun.protocol.leases import AckRun, ConsumerCommand, Pull
+from railgun.protocol.commands import AckRun, ConsumerCommand, PublishPack, Pull
 from railgun.shard.cursor import Cursor
 from railgun.shard.drain import Input
 from railgun.worker.shards import inbox

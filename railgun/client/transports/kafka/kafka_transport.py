@@ -25,7 +25,7 @@ from railgun.kafka.log_reader import LogReader
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Located
+from railgun.protocol.replies import Located
 from railgun.protocol.topics import Names
 
 logger = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ class KafkaTransport:
 
     # -- sending
 
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def send(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         assert self._sender is not None
         self._sender.send(partition, key, kind, value, delivered)
 

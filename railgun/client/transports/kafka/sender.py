@@ -83,10 +83,10 @@ class KafkaSender:
         self._thread = threading.Thread(target=self._run, name="railgun-producer", daemon=True)
         self._thread.start()
 
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def send(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         """Hand one command over; its report comes later. Raises RailgunError if it was not taken."""
         report = _delivery_report(delivered, self._troubles)
-        headers = [(h.COMMAND_KIND, kind)]
+        headers = [(h.COMMAND_KIND, kind.encode("ascii"))]
         while True:
             line = self._line
             try:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Located
+from railgun.protocol.replies import Located
 
 if TYPE_CHECKING:
     from railgun.shard.drain import LogAppend

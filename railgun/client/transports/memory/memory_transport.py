@@ -20,7 +20,8 @@ from railgun.errors import ConfigError, RailgunError, RequestTimeout
 from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import Located, encode
+from railgun.protocol.avro import encode
+from railgun.protocol.replies import Located
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import SteadyClock
@@ -92,10 +93,10 @@ class MemoryCluster:
             self._receivers.pop(client, None)
             self._due.notify()
 
-    def submit(self, partition: int, key: bytes, kind: bytes, value: bytes) -> None:
+    def submit(self, partition: int, key: bytes, kind: str, value: bytes) -> None:
         """Take one command, and decide until nothing is left, unless another thread is doing so."""
         with self._lock:
-            self._put(partition, False, key, [(h.COMMAND_KIND, kind)], value)
+            self._put(partition, False, key, [(h.COMMAND_KIND, kind.encode("ascii"))], value)
             if self._runner not in (0, threading.get_ident()):
                 return
         self._run()
@@ -280,7 +281,7 @@ class MemoryTransport:
     def listen(self, shard: int, timeout: float) -> None:
         """Answers come by themselves."""
 
-    def send(self, partition: int, key: bytes, kind: bytes, value: bytes, delivered: Delivered) -> None:
+    def send(self, partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
         delivered(None)
         self._cluster.submit(partition, key, kind, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from railgun.protocol.leases import AckRun
+from railgun.protocol.commands import AckRun
 from railgun.semantics.consumers import retention
 from railgun.semantics.consumers.pending.pending_runs import READY, PendingRun
 

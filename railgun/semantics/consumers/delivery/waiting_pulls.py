@@ -12,8 +12,8 @@ from sortedcontainers import SortedDict
 
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
-from railgun.protocol.avro import HeaderList
-from railgun.protocol.leases import Pull
+from railgun.model.headers import HeaderList
+from railgun.protocol.commands import Pull
 from railgun.semantics.consumers.undo import UndoLog
 
 if TYPE_CHECKING:
