@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -196,11 +195,9 @@ def test_a_damaged_metadata_log_is_refused(left: Left, tmp_path: Path) -> None:
         file.write_bytes(os.urandom(300))
     for file in (folder / "kafka" / "__cluster_metadata-0").glob("*.log"):
         file.write_bytes(os.urandom(300))
-    started = time.monotonic()
-    with pytest.raises((DataFolderBroken, BrokerCrashed)) as refused:
+    with pytest.raises((DataFolderBroken, BrokerCrashed)) as refused:  # BrokerNotReady: it would wait in vain
         EmbeddedBroker(folder).start()
     assert "\n" not in str(refused.value)
-    assert time.monotonic() - started < 60
 
 
 def test_a_setting_that_kafka_refuses_is_quoted(tmp_path: Path) -> None:

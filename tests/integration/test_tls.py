@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -79,11 +78,9 @@ async def test_so_does_an_asynchronous_one(secured: Secured, worker: WorkerProce
 
 
 def fault_of(address: str, options: dict[str, str]) -> RailgunError:
-    """What a facade says, within seconds."""
-    started = time.monotonic()
+    """The error of a facade, which does not wait for its timeout: that would be another error."""
     with pytest.raises(RailgunError) as raised:
-        railgun.connect(address, prefix=PREFIX, kafka=options)
-    assert time.monotonic() - started < SOON
+        railgun.connect(address, prefix=PREFIX, kafka=options, timeout=100.0)
     return raised.value
 
 

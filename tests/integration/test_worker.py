@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import struct
-import time
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -274,7 +273,5 @@ def test_no_broker_is_said_in_words(cell: Cell) -> None:
     worker = cell.worker(start=False)
     worker.config.write_text('[node]\nbootstrap = "127.0.0.1:1"\n', encoding="utf-8")
     worker.start()
-    started = time.monotonic()
-    assert worker.await_end(60) == 1
+    assert worker.await_end(40) == 1
     assert "no broker answers at 127.0.0.1:1" in worker.text()
-    assert time.monotonic() - started < 40

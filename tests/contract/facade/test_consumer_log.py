@@ -104,9 +104,7 @@ def test_what_is_not_there_any_more_is_left_out(log: Log) -> None:
         2_999,
         3_000,
     ]  # an offset that the log has not got: begun anew
-    begun = time.monotonic()
     assert log.get([(1, 5, 0)], topic=f"{log.topic}-never") == []
-    assert time.monotonic() - begun < 15
 
 
 def test_a_log_that_nobody_reads_is_left(log: Log) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -29,7 +28,6 @@ def test_a_name_has_no_white_space_and_no_wildcards(rg: Railgun, name: str) -> N
 @pytest.mark.rule("CFG-01")
 @pytest.mark.parametrize("name", ["a.b", ""])
 def test_a_name_that_no_request_can_carry_is_refused_at_once(rg: Railgun, name: str) -> None:
-    begun = time.monotonic()
     with pytest.raises(InvalidStreamConfig) as refusal:
         rg.create_stream(name, subjects=[unique("x")])
     assert (refusal.value.err_code, refusal.value.description) == (10052, BAD_NAME)
@@ -41,9 +39,8 @@ def test_a_name_that_no_request_can_carry_is_refused_at_once(rg: Railgun, name: 
         lambda: rg.stream(name).consumer("C").info(),
     ]
     for call in asked:
-        with pytest.raises(StreamNotFound):
+        with pytest.raises(StreamNotFound):  # a request that was sent would end as RequestTimeout
             call()
-    assert time.monotonic() - begun < 3
 
 
 @pytest.mark.rule("CFG-01")
