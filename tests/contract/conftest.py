@@ -6,7 +6,7 @@ A contract test talks to the facade only. On Kafka all tests share one cluster, 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 import railgun
 from railgun.client.transports.memory.memory_transport import forget
 from railgun.testing import Clock
+from tests.support.streams import Make, Unique
 from tests.support.worker_process import WorkerProcess
 
 
@@ -85,7 +86,7 @@ def clock(rg: railgun.Railgun) -> Clock:
 
 
 @pytest.fixture
-def unique(rg: railgun.Railgun) -> Iterator[Callable[[str], str]]:
+def unique(rg: railgun.Railgun) -> Iterator[Unique]:
     """``unique("ORDERS")`` is a name that no other test has, for a stream or as the first token of a subject.
 
     Streams of these names are deleted afterwards, so that a shared broker does not fill up.
@@ -104,7 +105,7 @@ def unique(rg: railgun.Railgun) -> Iterator[Callable[[str], str]]:
 
 
 @pytest.fixture
-def make(rg: railgun.Railgun, unique: Callable[[str], str]) -> Callable[..., railgun.Stream]:
+def make(rg: railgun.Railgun, unique: Unique) -> Make:
     """``make(max_msgs=3)`` is a new stream that captures ``<its name>.>``."""
 
     def create(base: str = "NEW", **fields: Any) -> railgun.Stream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,18 +25,11 @@ from tests.support.consumers import (
     waiters,
 )
 from tests.support.raw import nobody_answers, statuses
+from tests.support.streams import Make, Unique, put_numbers
 from tests.support.waiting import wait_until
 
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
 ACK_WAIT = 30.0  # the default
 KINDS = [b"", b"+ACK", b"+OK", b"-NAK", b'-NAK {"delay": 1000000000}', b"+WPI", b"+TERM", b"+TERM why"]
-
-
-def put(rg: Railgun, stream: Stream, count: int) -> None:
-    for number in range(1, count + 1):
-        rg.publish_soon(f"{stream.name}.a", b"%d" % number)
-    rg.flush()
 
 
 def unresolved(rg: Railgun, stream: Stream, name: str = "C") -> int:
@@ -50,7 +42,7 @@ def unresolved(rg: Railgun, stream: Stream, name: str = "C") -> int:
 def stream(rg: Railgun, make: Make) -> Stream:
     """A stream with ten messages and a pull durable ``C`` that acks explicitly."""
     made = make()
-    put(rg, made, 10)
+    put_numbers(rg, made, 10)
     add(rg, made.name)
     return made
 
@@ -73,7 +65,7 @@ def test_explicit_resolves_one(rg: Railgun, stream: Stream, clock: Clock) -> Non
 @pytest.mark.rule("ACK-02")
 def test_all_resolves_everything_below(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, 120)
+    put_numbers(rg, stream, 120)
     add(rg, stream.name, ack_policy="all")
     found = take(rg, stream.name, batch=110)
     settle(rg, found[99])
@@ -86,7 +78,7 @@ def test_all_resolves_everything_below(rg: Railgun, make: Make, clock: Clock) ->
 @pytest.mark.rule("ACK-02")
 def test_all_through_the_facade(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, 6)
+    put_numbers(rg, stream, 6)
     worker = stream.create_consumer("C", ack_policy="all")
     found = worker.fetch(5, wait=5.0)
     found[3].ack_sync()
@@ -98,7 +90,7 @@ def test_all_through_the_facade(rg: Railgun, make: Make) -> None:
 @pytest.mark.rule("ACK-03")
 def test_all_at_or_below_the_floor_changes_nothing(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, 10)
+    put_numbers(rg, stream, 10)
     add(rg, stream.name, ack_policy="all")
     found = take(rg, stream.name, batch=8)
     settle(rg, found[4])
@@ -113,7 +105,7 @@ def test_all_at_or_below_the_floor_changes_nothing(rg: Railgun, make: Make) -> N
 @pytest.mark.rule("ACK-04")
 def test_none_is_done_when_delivered(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, 4)
+    put_numbers(rg, stream, 4)
     add(rg, stream.name, ack_policy="none")
     found = take(rg, stream.name, batch=3)
     info = about(rg, stream.name)
@@ -153,7 +145,7 @@ def test_not_now(rg: Railgun, stream: Stream) -> None:
 @pytest.mark.rule("ACK-06")
 def test_a_waiting_pull_gets_it_at_once(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     add(rg, stream.name)
     (message,) = take(rg, stream.name)
     with waiters() as room:
@@ -208,7 +200,7 @@ def test_a_delay_through_the_facade(rg: Railgun, stream: Stream, clock: Clock) -
 @pytest.mark.rule("ACK-08")
 def test_work_in_progress_restarts_the_wait(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, 2)
+    put_numbers(rg, stream, 2)
     add(rg, stream.name)
     working, idle = take(rg, stream.name, batch=2)
     for _ in range(3):
@@ -229,7 +221,7 @@ def test_work_in_progress_restarts_the_wait(rg: Railgun, make: Make, clock: Cloc
 @pytest.mark.rule("ACK-08")
 def test_in_progress_of_the_facade(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     worker = stream.create_consumer("C", ack_wait=30)
     message = worker.next(wait=5.0)
     assert message is not None
@@ -260,20 +252,20 @@ def test_next_acks_and_brings_the_next(rg: Railgun, stream: Stream) -> None:
 @pytest.mark.rule("ACK-09")
 def test_next_waits_for_what_is_not_there_yet(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     add(rg, stream.name)
     (first,) = take(rg, stream.name)
     with waiters() as room:
         waiting = room.ack_next(rg, first, b"+NXT", waiting=1)
         assert unresolved(rg, stream) == 0
-        put(rg, stream, 1)
+        put_numbers(rg, stream, 1)
         assert sequences(waiting.result()) == [2]
 
 
 @pytest.mark.rule("ACK-09")
 def test_next_on_a_push_consumer_only_acks(rg: Railgun, make: Make, unique: Unique) -> None:
     stream, inbox = make(), unique("in")
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     add(rg, stream.name, deliver_subject=inbox)
     with rg.listen(inbox) as listener:
         message = next(iter(listener))
@@ -319,7 +311,7 @@ def test_term_resolves_like_an_ack(rg: Railgun, stream: Stream, clock: Clock, bo
 @pytest.mark.rule("ACK-11")
 def test_term_removes_from_a_work_queue(rg: Railgun, make: Make) -> None:
     stream = make(retention="workqueue")
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     worker = stream.create_consumer("C")
     first, second = worker.fetch(2, wait=5.0)
     first.term("broken")
@@ -348,7 +340,7 @@ def test_unknown_bodies_are_answered_and_ignored(
 @pytest.mark.parametrize("policy", ["explicit", "all"])
 def test_every_kind_is_confirmed_with_nothing(rg: Railgun, make: Make, policy: str) -> None:
     stream = make()
-    put(rg, stream, len(KINDS))
+    put_numbers(rg, stream, len(KINDS))
     add(rg, stream.name, ack_policy=policy)
     for message, body in zip(take(rg, stream.name, batch=len(KINDS)), KINDS, strict=True):
         settle(rg, message, body)
@@ -365,7 +357,7 @@ def test_the_confirmation_comes_when_it_is_processed(rg: Railgun, stream: Stream
 @pytest.mark.parametrize("policy", ["explicit", "all"])
 def test_acking_twice_is_harmless(rg: Railgun, make: Make, clock: Clock, policy: str) -> None:
     stream = make()
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     add(rg, stream.name, ack_policy=policy)
     first, second = take(rg, stream.name, batch=2)
     for _ in range(3):
@@ -384,7 +376,7 @@ def test_acking_twice_is_harmless(rg: Railgun, make: Make, clock: Clock, policy:
 @pytest.mark.rule("ACK-15")
 def test_a_late_ack_still_counts(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     add(rg, stream.name)
     before, after, both = take(rg, stream.name, batch=3)
     clock.advance(ACK_WAIT + 1)
@@ -429,7 +421,7 @@ def test_nak_of_what_is_resolved_or_was_never_delivered(rg: Railgun, stream: Str
 @pytest.mark.parametrize("policy", ["explicit", "all"])
 def test_an_ack_above_what_was_delivered(rg: Railgun, make: Make, policy: str) -> None:
     stream = make()
-    put(rg, stream, 10)
+    put_numbers(rg, stream, 10)
     add(rg, stream.name, ack_policy=policy)
     first, _ = take(rg, stream.name, batch=2)
     before = about(rg, stream.name)
@@ -444,7 +436,7 @@ def test_a_nak_or_progress_above_what_was_delivered_does_nothing_and_is_confirme
     rg: Railgun, make: Make
 ) -> None:
     stream = make()
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     add(rg, stream.name)
     (first,) = take(rg, stream.name, batch=1)
     before = about(rg, stream.name)

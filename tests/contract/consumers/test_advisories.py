@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,10 +13,9 @@ import pytest
 from railgun import Railgun, Stream
 from railgun.testing import Clock
 from tests.support.consumers import SECOND, about, add, add_refused, delivery, exists, settle, take
+from tests.support.streams import Make, Unique, put
 from tests.support.waiting import wait_until
 
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
 Event = dict[str, Any]
 ADVISORY: Final = "$JS.EVENT.ADVISORY"
 TYPE: Final = "io.nats.jetstream.advisory.v1"
@@ -56,12 +55,6 @@ def events(rg: Railgun) -> Iterator[Events]:
         yield heard
     thread.join(10.0)
     assert not thread.is_alive()
-
-
-def put(rg: Railgun, stream: Stream, count: int) -> None:
-    for _ in range(count):
-        rg.publish_soon(f"{stream.name}.a", b"x")
-    rg.flush()
 
 
 def told(kind: str, stream: Stream, name: str = "C") -> str:

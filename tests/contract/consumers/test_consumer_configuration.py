@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from railgun import Message, Railgun, Stream
+from railgun import Message, Railgun
 from railgun.errors import ApiError, InvalidConsumerConfig
 from railgun.testing import Clock
 from tests.support.consumers import (
@@ -30,18 +29,11 @@ from tests.support.consumers import (
     waiters,
 )
 from tests.support.raw import ask, refused, statuses
+from tests.support.streams import Make, Unique, put_on
 from tests.support.waiting import wait_until
 
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
 DAY = 86_400.0
 PUSH_BASED = (409, "Consumer is push based")
-
-
-def put(rg: Railgun, stream: Stream, *tokens: str) -> None:
-    """One message on ``<stream>.<token>`` for each token; payloads count from 1."""
-    for number, token in enumerate(tokens, 1):
-        rg.publish(f"{stream.name}.{token}", b"%d" % number)
 
 
 def configured(rg: Railgun, stream: str, name: str = "C") -> dict[str, Any]:
@@ -57,7 +49,7 @@ def configured(rg: Railgun, stream: str, name: str = "C") -> dict[str, Any]:
 @pytest.mark.rule("CON-01", "PUL-11")
 def test_a_deliver_subject_makes_it_push(rg: Railgun, make: Make, unique: Unique) -> None:
     stream, inbox = make(), unique("inbox")
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     assert "deliver_subject" not in add(rg, stream.name, "PULL")["config"]
     assert add(rg, stream.name, "PUSH", deliver_subject=inbox)["config"]["deliver_subject"] == inbox
     assert statuses(pull(rg, stream.name, "PUSH")) == [PUSH_BASED]
@@ -71,7 +63,7 @@ def test_a_durable_keeps_its_position_until_it_is_deleted(
     cluster: Any, rg: Railgun, make: Make, clock: Clock
 ) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "c")
+    put_on(rg, stream, "a", "b", "c")
     with cluster.connect() as first:
         add(first, stream.name)
         one, two = take(first, stream.name, batch=2)
@@ -134,7 +126,7 @@ def test_pulls_deliveries_and_acks_keep_an_ephemeral_pull_consumer(
         waiting = room.pull(rg, stream.name, name, {"expires": 300 * SECOND}, waiting=1)
         clock.advance(60)
         assert exists(rg, stream.name, name)
-        put(rg, stream, "a")
+        put_on(rg, stream, "a")
         (message,) = waiting.result()
     clock.advance(8)
     assert exists(rg, stream.name, name)  # the delivery
@@ -197,7 +189,7 @@ def test_path_separators_length_and_disagreement_of_names(rg: Railgun, make: Mak
 @pytest.mark.rule("CON-08")
 def test_an_ephemeral_gets_a_name(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     names = [add_ephemeral(rg, stream.name), add_ephemeral(rg, stream.name), stream.create_consumer().name]
     assert len(set(names)) == 3
     for name in names:
@@ -344,7 +336,7 @@ def test_a_deliver_subject_moves_while_nobody_listens(rg: Railgun, make: Make, u
         assert configured(rg, stream.name)["deliver_subject"] == old
     wait_until(lambda: not about(rg, stream.name)["push_bound"], "the listener is gone")
     add(rg, stream.name, deliver_subject=new)
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     with rg.listen(new) as listener:
         assert delivery(next(iter(listener))).sequence == 1
 
@@ -371,7 +363,7 @@ def test_limits_of_the_stream_are_defaults_and_ceilings(rg: Railgun, make: Make)
 @pytest.mark.rule("CON-14", "SEQ-15")
 def test_a_changed_filter_keeps_the_position(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, *["foo"] * 10, *["bar"] * 10)
+    put_on(rg, stream, *["foo"] * 10, *["bar"] * 10)
     add(rg, stream.name, filter_subject=f"{stream.name}.foo")
     for message in take(rg, stream.name, batch=5):
         settle(rg, message)
@@ -410,7 +402,7 @@ def test_a_filter_inside_another_is_refused(rg: Railgun, make: Make, filters: li
 def test_partial_overlap_gives_every_message_once_in_order(rg: Railgun, make: Make) -> None:
     stream = make()
     tokens = ["a.foo.foo", "a.x.x", "a.x.foo", "a.foo.x", "b.foo.foo", "a.foo.foo", "a.foo.y", "a.y.foo"]
-    put(rg, stream, *tokens)
+    put_on(rg, stream, *tokens)
     add(rg, stream.name, filter_subjects=[f"{stream.name}.a.foo.*", f"{stream.name}.a.*.foo"])
     assert about(rg, stream.name)["num_pending"] == 6
     found = take(rg, stream.name, batch=20)
@@ -423,7 +415,7 @@ def test_partial_overlap_gives_every_message_once_in_order(rg: Railgun, make: Ma
 def test_several_filters_are_one_order(rg: Railgun, make: Make) -> None:
     stream = make()
     tokens = ["c", "a", "b", "c", "b", "a", "d"] * 30
-    put(rg, stream, *tokens)
+    put_on(rg, stream, *tokens)
     filters = [f"{stream.name}.{token}" for token in ("b", "a", "d")]
     consumer = stream.create_consumer("C", filter_subjects=filters)
     wanted = [number for number, token in enumerate(tokens, 1) if token != "c"]
@@ -437,7 +429,7 @@ def test_several_filters_are_one_order(rg: Railgun, make: Make) -> None:
 @pytest.mark.rule("CON-19")
 def test_a_filter_outside_the_stream_waits_for_its_subjects(rg: Railgun, make: Make, unique: Unique) -> None:
     stream, later = make(), unique("later")
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     add(rg, stream.name, filter_subject=f"{later}.*")
     assert about(rg, stream.name)["num_pending"] == 0
     assert take(rg, stream.name) == []
@@ -559,7 +551,7 @@ def test_what_is_not_there(rg: Railgun, make: Make, unique: Unique) -> None:
 @pytest.mark.parametrize("policy", ["none", "all", "explicit"])
 def test_a_pull_consumer_may_have_any_ack_policy(rg: Railgun, make: Make, clock: Clock, policy: str) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "c")
+    put_on(rg, stream, "a", "b", "c")
     add(rg, stream.name, ack_policy=policy)
     found = take(rg, stream.name, batch=2)
     assert sequences(found) == [1, 2]
@@ -621,7 +613,7 @@ def test_headers_only(rg: Railgun, make: Make) -> None:
 @pytest.mark.rule("CON-27", "CON-28", "CON-29")
 def test_the_info_of_a_consumer(rg: Railgun, make: Make, unique: Unique) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "a", "a", "a")
+    put_on(rg, stream, "a", "b", "a", "a", "a")
     add(rg, stream.name, filter_subject=f"{stream.name}.a")
     first, _, _ = take(rg, stream.name, batch=3)
     settle(rg, first)
@@ -645,7 +637,7 @@ def test_the_info_of_a_consumer(rg: Railgun, make: Make, unique: Unique) -> None
 @pytest.mark.rule("CON-28", "CON-29")
 def test_pending_drops_at_delivery_and_ack_pending_at_the_ack(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, *["a"] * 10)
+    put_on(rg, stream, *["a"] * 10)
     add(rg, stream.name)
 
     def counts() -> tuple[int, int]:
@@ -658,7 +650,7 @@ def test_pending_drops_at_delivery_and_ack_pending_at_the_ack(rg: Railgun, make:
     assert counts() == (6, 4)
     settle(rg, found[3])
     assert counts() == (6, 3)
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     assert counts() == (7, 3)
     stream.delete_message(9)
     assert counts() == (6, 3)
@@ -673,7 +665,7 @@ def test_pending_drops_at_delivery_and_ack_pending_at_the_ack(rg: Railgun, make:
 @pytest.mark.rule("CON-30")
 def test_redelivered_counts_messages_and_not_attempts(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "c")
+    put_on(rg, stream, "a", "b", "c")
     add(rg, stream.name)
     found = take(rg, stream.name, batch=3)
     assert about(rg, stream.name)["num_redelivered"] == 0
@@ -693,7 +685,7 @@ def test_redelivered_counts_messages_and_not_attempts(rg: Railgun, make: Make) -
 @pytest.mark.rule("CON-30")
 def test_nothing_is_redelivered_with_one_delivery(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     add(rg, stream.name, max_deliver=1)
     (message,) = take(rg, stream.name)
     settle(rg, message, b"-NAK")
@@ -706,7 +698,7 @@ def test_nothing_is_redelivered_with_one_delivery(rg: Railgun, make: Make, clock
 def test_deleting_a_consumer_ends_its_waiting_pulls(rg: Railgun, make: Make) -> None:
     stream = make()
     add(rg, stream.name)
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     with waiters() as room:
         first = room.pull(rg, stream.name, body={"batch": 3, "expires": 300 * SECOND}, waiting=1)
         second = room.pull(rg, stream.name, body=b"", waiting=2)
@@ -720,7 +712,7 @@ def test_deleting_a_consumer_ends_its_waiting_pulls(rg: Railgun, make: Make) -> 
 @pytest.mark.rule("CON-32", "ACK-18")
 def test_consumers_do_not_disturb_each_other(rg: Railgun, make: Make, clock: Clock) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "c")
+    put_on(rg, stream, "a", "b", "c")
     add(rg, stream.name, "ONE")
     add(rg, stream.name, "TWO")
     for message in take(rg, stream.name, "ONE", batch=3):

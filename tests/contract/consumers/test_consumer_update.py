@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,14 +21,7 @@ from tests.support.consumers import (
     take,
 )
 from tests.support.raw import ask, refused
-
-Make = Callable[..., Stream]
-
-
-def put(rg: Railgun, stream: Stream, *tokens: str) -> None:
-    """One message on ``<stream>.<token>`` for each token."""
-    for token in tokens:
-        rg.publish(f"{stream.name}.{token}", b"x")
+from tests.support.streams import Make, put_on
 
 
 def narrow(rg: Railgun, stream: Stream, token: str, **config: Any) -> None:
@@ -43,7 +35,7 @@ def test_an_update_without_a_durable_name_leaves_a_durable_as_it_is(
     rg: Railgun, make: Make, clock: Clock, names: dict[str, str]
 ) -> None:
     stream = make()
-    put(rg, stream, "a", "b")
+    put_on(rg, stream, "a", "b")
     add(rg, stream.name)
     settle(rg, take(rg, stream.name)[0])
     change = {**names, "ack_policy": "explicit", "description": "changed"}
@@ -73,7 +65,7 @@ def test_to_create_an_ephemeral_consumer_under_the_name_of_a_durable_is_refused(
 @pytest.mark.parametrize("policy", ["explicit", "all", "none"])
 def test_a_filter_changed_before_the_first_delivery_starts_over(rg: Railgun, make: Make, policy: str) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "a")
+    put_on(rg, stream, "a", "b", "a")
     narrow(rg, stream, "none", ack_policy=policy)
     assert take(rg, stream.name) == []
     narrow(rg, stream, "b", ack_policy=policy)
@@ -86,11 +78,11 @@ def test_a_filter_changed_before_the_first_delivery_starts_over(rg: Railgun, mak
 @pytest.mark.rule("CON-14", "STA-04", "STA-03")
 def test_a_consumer_that_starts_over_starts_where_it_was_told_to(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "a", "b")
+    put_on(rg, stream, "a", "b", "a", "b")
     start = {"deliver_policy": "by_start_sequence", "opt_start_seq": 3}
     narrow(rg, stream, "none", **start)
     add(rg, stream.name, "NEW", filter_subject=f"{stream.name}.none", deliver_policy="new")
-    put(rg, stream, "a")
+    put_on(rg, stream, "a")
     assert take(rg, stream.name) == take(rg, stream.name, "NEW") == []
     narrow(rg, stream, ">", **start)
     add(rg, stream.name, "NEW", filter_subject=f"{stream.name}.>", deliver_policy="new")
@@ -101,19 +93,19 @@ def test_a_consumer_that_starts_over_starts_where_it_was_told_to(rg: Railgun, ma
 @pytest.mark.rule("CON-14", "STA-06")
 def test_the_last_of_each_subject_are_chosen_anew_by_a_changed_filter(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "a", "b", "c")
+    put_on(rg, stream, "a", "b", "a", "b", "c")
     narrow(rg, stream, "a", deliver_policy="last_per_subject")
     narrow(rg, stream, "*", deliver_policy="last_per_subject")
     assert about(rg, stream.name)["num_pending"] == 3
     assert sequences(take(rg, stream.name, batch=5)) == [3, 4, 5]
-    put(rg, stream, "b")
+    put_on(rg, stream, "b")
     assert sequences(take(rg, stream.name, batch=5)) == [6]
 
 
 @pytest.mark.rule("CON-14")
 def test_a_filter_changed_after_a_delivery_goes_on_behind_it(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, "a", "b", "a")
+    put_on(rg, stream, "a", "b", "a")
     narrow(rg, stream, "b")
     (message,) = take(rg, stream.name)
     narrow(rg, stream, ">")
@@ -125,7 +117,7 @@ def test_a_filter_changed_after_a_delivery_goes_on_behind_it(rg: Railgun, make: 
 @pytest.mark.rule("CON-14", "UPD-18")
 def test_a_refused_change_of_the_filter_moves_nothing(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, "a", "b")
+    put_on(rg, stream, "a", "b")
     narrow(rg, stream, "none")
     assert take(rg, stream.name) == []
     assert add_refused(rg, stream.name, filter_subject=f"{stream.name}.>", ack_policy="all")[0] == 10012

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from railgun.protocol.routing import partition_of
 from railgun.testing import Clock
 from tests.support.consumers import SECOND, delivery, sequences
 from tests.support.raw_consumer import RawConsumer
-from tests.support.streams import filled, held
+from tests.support.streams import Unique, filled, held
 from tests.support.waiting import wait_until
 
-Unique = Callable[[str], str]
 ORIGIN = "Railgun-Origin-"
 
 

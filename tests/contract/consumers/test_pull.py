@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,20 +26,13 @@ from tests.support.consumers import (
     waiters,
 )
 from tests.support.raw import statuses
+from tests.support.streams import Make, put
 
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
 MESSAGE = (None, None)
 NO_MESSAGES = (404, "No Messages")
 TIMED_OUT = (408, "Request Timeout")
 COMPLETED = (409, "Batch Completed")
 LONG = 3600 * SECOND
-
-
-def put(rg: Railgun, stream: Stream, count: int, payload: bytes = b"x") -> None:
-    for _ in range(count):
-        rg.publish_soon(f"{stream.name}.a", payload)
-    rg.flush()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,20 +11,12 @@ from railgun import Railgun, Stream
 from railgun.testing import Clock
 from tests.support.consumers import SECOND, about, add, add_refused, delivered, delivery, exists, settle
 from tests.support.raw import ask
+from tests.support.streams import Make, Unique, put
 from tests.support.waiting import wait_until
 
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
 HEARTBEAT = (100, "Idle Heartbeat")
 SOON = 10.0  # how long to wait for what must come
 QUIET = 0.4  # how long to listen for what must not come
-
-
-def put(rg: Railgun, stream: Stream, count: int, payload: bytes = b"x") -> None:
-    """So many messages on ``<stream>.a``."""
-    for _ in range(count):
-        rg.publish_soon(f"{stream.name}.a", payload)
-    rg.flush()
 
 
 def heard(listener: Any, count: int) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,13 +24,12 @@ from tests.support.consumers import (
 )
 from tests.support.raw import statuses
 from tests.support.raw_consumer import TIMEOUT, Numbers, RawConsumer, bodies
-from tests.support.streams import filled, held
+from tests.support.streams import Unique, filled, held
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cluster
 
-Unique = Callable[[str], str]
 HOUR = 3600 * SECOND
 TOO_MUCH_BACKOFF = (10116, 400, "max deliver is required to be > length of backoff values")
 

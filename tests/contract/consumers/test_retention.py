@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.support.streams import filled, held
 if TYPE_CHECKING:
     from tests.contract.conftest import Cluster
 
-Unique = Callable[[str], str]
 
 EXPLICIT_ACK = (10098, 400, "workqueue stream requires explicit ack")
 PULL_EXPLICIT_ACK = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from railgun.client.facade.railgun import Railgun
@@ -11,9 +9,7 @@ from railgun.model.messages import Reply
 from railgun.testing import Clock
 from tests.support.consumers import SECOND, about, delivery, sequences
 from tests.support.raw_consumer import Numbers, RawConsumer
-from tests.support.streams import filled, held
-
-Unique = Callable[[str], str]
+from tests.support.streams import Unique, filled, held
 
 
 def pairs(replies: list[Reply]) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,8 +22,8 @@ from tests.support.consumers import (
     settle,
     take,
 )
+from tests.support.streams import Make
 
-Make = Callable[..., Stream]
 MINUTE = 60.0
 
 

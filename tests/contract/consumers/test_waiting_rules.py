@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +14,8 @@ from railgun.testing import Clock
 from tests.support.consumers import NOT_FOUND, SECOND, about, add, add_refused, delivery, sequences
 from tests.support.raw import ask, create_refused, refused, update_refused
 from tests.support.raw_consumer import Numbers, RawConsumer
-from tests.support.streams import filled, held
+from tests.support.streams import Unique, filled, held
 from tests.support.waiting import wait_until
-
-Unique = Callable[[str], str]
 
 NO_STREAM = (10059, 404, "stream not found")
 TOO_MANY = (10026, 400, "maximum consumers limit reached")

@@ -5,27 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import railgun
-from railgun import Consumer, Message, Railgun, Stream
+from railgun import Consumer, Message, Railgun
+from tests.support.streams import Make, Unique, put_numbers
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cluster
-
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
-
-
-def put(rg: Railgun, stream: Stream, count: int, token: str = "a", size: int = 0) -> None:
-    """Payloads count from 1."""
-    for number in range(1, count + 1):
-        rg.publish_soon(f"{stream.name}.{token}", str(number).encode().ljust(size, b" "))
-    rg.flush()
 
 
 def resolved(consumer: Consumer) -> None:
@@ -67,7 +57,7 @@ def test_a_fetch_waits_until_it_is_filled(rg: Railgun, make: Make) -> None:
     thread = threading.Thread(target=lambda: found.extend(worker.fetch(3, wait=3_600.0)), daemon=True)
     thread.start()
     wait_until(lambda: worker.info().num_waiting == 1, "the pull waits")
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     wait_until(lambda: not thread.is_alive(), "the fetch has returned")
     assert [message.sequence for message in found] == [1, 2, 3]
 
@@ -75,7 +65,7 @@ def test_a_fetch_waits_until_it_is_filled(rg: Railgun, make: Make) -> None:
 def test_a_large_fetch_reads_the_log(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=-1)
-    put(rg, stream, 3_000, size=100)
+    put_numbers(rg, stream, 3_000, size=100)
     found = worker.fetch(2_500, wait=10.0)
     assert [(m.sequence, m.payload.rstrip()) for m in found] == [(n, b"%d" % n) for n in range(1, 2_501)]
     assert [m.pending for m in found] == list(range(2_999, 499, -1))
@@ -89,7 +79,7 @@ def test_a_large_fetch_reads_the_log(rg: Railgun, make: Make) -> None:
 
 def test_a_start_time_is_given_as_a_datetime(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     worker = stream.create_consumer("C", deliver_policy="by_start_time", opt_start_time=stream.get(1).time)
     assert len(worker.fetch(3, wait=5.0)) == 3
     begun = railgun.ConsumerConfig(
@@ -110,7 +100,7 @@ def test_a_start_time_is_given_as_a_datetime(rg: Railgun, make: Make) -> None:
 def test_a_redelivery_has_nothing_of_its_own_lease_behind_it(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     for message in worker.fetch(2, wait=5.0):
         message.nak()
     assert [(m.deliveries, m.pending) for m in worker.fetch(3, wait=5.0)] == [(2, 1), (2, 1), (1, 0)]
@@ -119,7 +109,7 @@ def test_a_redelivery_has_nothing_of_its_own_lease_behind_it(rg: Railgun, make: 
 def test_removed_messages_are_left_out(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=-1)
-    put(rg, stream, 500, size=100)
+    put_numbers(rg, stream, 500, size=100)
     for sequence in (1, 250, 500):
         stream.delete_message(sequence)
     found = worker.fetch(500, wait=0.5)
@@ -130,7 +120,7 @@ def test_removed_messages_are_left_out(rg: Railgun, make: Make) -> None:
 def test_headers_only_leaves_the_payload_out(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", headers_only=True)
-    put(rg, stream, 200, size=77)
+    put_numbers(rg, stream, 200, size=77)
     found = worker.fetch(200, wait=5.0)
     assert {(m.payload, m.header("Nats-Msg-Size")) for m in found} == {(b"", "77")}
 
@@ -167,7 +157,7 @@ def test_a_fetch_ends_when_its_consumer_is_deleted(make: Make) -> None:
 def test_a_handle_finds_a_consumer_that_was_made_anew(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 2)
+    put_numbers(rg, stream, 2)
     old = worker.next()
     assert old is not None
     stream.delete_consumer("C")
@@ -226,7 +216,7 @@ def test_a_number_that_streams_have_too_is_of_the_consumer(
 def test_a_message_is_acknowledged_once(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_deliver=3)
-    put(rg, stream, 4)
+    put_numbers(rg, stream, 4)
     for say in (Message.ack, Message.ack_sync, Message.nak, Message.term):
         message = worker.next()
         assert message is not None
@@ -249,7 +239,7 @@ def test_a_message_is_acknowledged_once(rg: Railgun, make: Make) -> None:
 def test_acks_travel_as_runs_and_all_arrive(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=-1)
-    put(rg, stream, 1_000)
+    put_numbers(rg, stream, 1_000)
     found = worker.fetch(1_000, wait=10.0)
     for message in [*found[::2], *reversed(found[1::2])]:
         message.ack()
@@ -261,7 +251,7 @@ def test_acks_travel_as_runs_and_all_arrive(rg: Railgun, make: Make) -> None:
 def test_a_confirmed_ack_is_durable_when_it_returns(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 2)
+    put_numbers(rg, stream, 2)
     first, second = worker.fetch(2, wait=5.0)
     first.ack()
     second.ack_sync()
@@ -275,7 +265,7 @@ def test_a_confirmed_ack_is_durable_when_it_returns(rg: Railgun, make: Make) -> 
 def test_a_confirmation_from_a_consumer_that_is_gone(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     message = worker.next()
     assert message is not None
     stream.delete_consumer("C")
@@ -287,7 +277,7 @@ def test_a_confirmation_from_a_consumer_that_is_gone(rg: Railgun, make: Make) ->
 def test_naks_wait_and_terms_end(rg: Railgun, make: Make, clock: railgun.testing.Clock) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     first, second, third = worker.fetch(3, wait=5.0)
     first.nak(delay=100)
     second.nak()
@@ -306,7 +296,7 @@ def test_naks_wait_and_terms_end(rg: Railgun, make: Make, clock: railgun.testing
 def test_ack_next_acknowledges_and_gets_the_next(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=1)
-    put(rg, stream, 3)
+    put_numbers(rg, stream, 3)
     message = worker.next()
     seen = []
     while message is not None:
@@ -319,7 +309,7 @@ def test_ack_next_acknowledges_and_gets_the_next(rg: Railgun, make: Make) -> Non
 def test_closing_sends_every_ack(cluster: Cluster, rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=-1)
-    put(rg, stream, 500)
+    put_numbers(rg, stream, 500)
     with cluster.connect() as other:
         found = other.stream(stream.name).consumer("C").fetch(500, wait=10.0)
         for message in found:
@@ -332,7 +322,7 @@ def test_closing_sends_every_ack(cluster: Cluster, rg: Railgun, make: Make) -> N
 def test_after_closing_an_ack_is_refused(cluster: Cluster, rg: Railgun, make: Make) -> None:
     stream = make()
     stream.create_consumer("C")
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     with cluster.connect() as other:
         (message,) = other.stream(stream.name).consumer("C").fetch(1, wait=5.0)
     with pytest.raises(railgun.ConnectionClosed):
@@ -347,8 +337,8 @@ def test_after_closing_an_ack_is_refused(cluster: Cluster, rg: Railgun, make: Ma
 def test_an_iteration_goes_on_with_what_comes(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 50)
-    threading.Timer(0.3, put, [rg, stream, 50]).start()
+    put_numbers(rg, stream, 50)
+    threading.Timer(0.3, put_numbers, [rg, stream, 50]).start()
     seen = []
     for message in worker.messages():
         seen.append(message.sequence)
@@ -363,7 +353,7 @@ def test_an_iteration_goes_on_with_what_comes(rg: Railgun, make: Make) -> None:
 def test_a_backlog_comes_whole_and_in_order(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=4_000)
-    put(rg, stream, 10_000, size=50)
+    put_numbers(rg, stream, 10_000, size=50)
     expected = 1
     for message in worker.messages():
         assert (message.sequence, message.consumer_sequence, message.deliveries) == (expected, expected, 1)
@@ -378,7 +368,7 @@ def test_a_backlog_comes_whole_and_in_order(rg: Railgun, make: Make) -> None:
 def test_leaving_an_iteration_gives_back_what_was_leased_ahead(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 200)
+    put_numbers(rg, stream, 200)
     for message in worker.messages():
         message.ack()
         if message.sequence == 10:
@@ -391,7 +381,7 @@ def test_leaving_an_iteration_gives_back_what_was_leased_ahead(rg: Railgun, make
 def test_what_waits_ahead_is_kept_alive(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", ack_wait=1.0)
-    put(rg, stream, 5)
+    put_numbers(rg, stream, 5)
     with worker.messages() as messages:
         first = next(messages)
         first.ack()
@@ -403,7 +393,7 @@ def test_what_waits_ahead_is_kept_alive(rg: Railgun, make: Make) -> None:
 def test_an_iteration_ends_with_its_consumer(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 1)
+    put_numbers(rg, stream, 1)
     messages = worker.messages()
     assert next(messages).sequence == 1
     stream.delete_consumer("C")
@@ -451,7 +441,7 @@ def test_workers_share_the_messages_of_a_consumer(cluster: Cluster, rg: Railgun,
         for thread in threads:
             thread.start()
         wait_until(lambda: worker.info().num_waiting >= 3, "all of them wait")
-        put(rg, stream, 900)
+        put_numbers(rg, stream, 900)
         wait_until(lambda: sum(map(len, seen)) >= 900, "everything was handed out")
         for messages in streams:
             messages.close()

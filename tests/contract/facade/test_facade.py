@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 import railgun
 from railgun.testing import Clock
+from tests.support.streams import Unique
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cluster
-
-Unique = Callable[[str], str]
 
 
 def test_publishes_and_reads_back(rg: railgun.Railgun, unique: Unique) -> None:

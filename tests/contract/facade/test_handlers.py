@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,11 @@ import railgun
 from railgun import Message, Railgun, Stream
 from railgun.testing import Clock
 from tests.support.checkout import TOP, environment
+from tests.support.streams import Make, Unique
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cluster
-
-Make = Callable[..., Stream]
-Unique = Callable[[str], str]
 
 
 class Order(BaseModel):
@@ -39,7 +36,8 @@ class Line:
     id: int
 
 
-def put(rg: Railgun, stream: Stream, count: int) -> None:
+def put_orders(rg: Railgun, stream: Stream, count: int) -> None:
+    """Publish so many orders, as JSON; their ids count from 1."""
     for number in range(1, count + 1):
         rg.publish_soon(f"{stream.name}.a", f'{{"id": {number}}}')
     rg.flush()
@@ -76,11 +74,11 @@ class Seen:
 def test_a_handler_is_called_for_every_message(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 300)
+    put_orders(rg, stream, 300)
     seen = Seen()
     with worker.subscribe(seen):
         wait_until(lambda: len(seen.sequences) == 300, "the backlog was handled")
-        put(rg, stream, 10)
+        put_orders(rg, stream, 10)
         wait_until(lambda: len(seen.sequences) == 310, "what came later was handled")
     assert seen.sequences == list(range(1, 311))
     wait_until(lambda: worker.info().num_ack_pending == 0, "everything is acknowledged")
@@ -89,7 +87,7 @@ def test_a_handler_is_called_for_every_message(rg: Railgun, make: Make) -> None:
 def test_handlers_run_side_by_side_and_draining_lets_them_end(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C")
-    put(rg, stream, 20)
+    put_orders(rg, stream, 20)
     seen = Seen()
     subscription = worker.subscribe(seen.slowly, concurrency=3)
     wait_until(lambda: len(seen.sequences) == 3, "three of them run")
@@ -110,7 +108,7 @@ def test_what_a_handler_raises_is_logged_and_the_next_message_is_handled(
 ) -> None:
     stream = make()
     worker = stream.create_consumer("C", ack_wait=500)
-    put(rg, stream, 3)
+    put_orders(rg, stream, 3)
     handled: list[tuple[int, int]] = []
 
     def handle(message: Message) -> None:
@@ -148,7 +146,7 @@ def test_a_push_consumer_has_one_subscriber_unless_it_has_a_group(
     with worker.subscribe(seen):
         with pytest.raises(railgun.ConsumerBound, match="already bound to a subscription"):
             worker.subscribe(seen)
-        put(rg, stream, 100)
+        put_orders(rg, stream, 100)
         wait_until(lambda: len(seen.sequences) == 100, "everything was pushed")
     assert seen.sequences == list(range(1, 101))
     wait_until(lambda: worker.info().num_ack_pending == 0, "everything is acknowledged")
@@ -163,7 +161,7 @@ def test_a_push_consumer_has_one_subscriber_unless_it_has_a_group(
 def test_leaving_a_push_subscription_loses_nothing(rg: Railgun, make: Make, unique: Unique) -> None:
     stream = make()
     worker = stream.create_consumer("C", deliver_subject=unique("deliver"))
-    put(rg, stream, 50)
+    put_orders(rg, stream, 50)
     first = []
     with worker.messages() as messages:
         for message in messages:
@@ -185,7 +183,7 @@ def test_leaving_a_push_subscription_loses_nothing(rg: Railgun, make: Make, uniq
 @pytest.mark.rule("PSH-12")
 def test_an_ordered_consumer_heals_a_gap_and_leaves_nothing_behind(rg: Railgun, make: Make) -> None:
     stream = make()
-    put(rg, stream, 500)
+    put_orders(rg, stream, 500)
     got: list[int] = []
     with stream.ordered_consumer(filter_subject=f"{stream.name}.>") as messages:
         for message in messages:
@@ -193,7 +191,7 @@ def test_an_ordered_consumer_heals_a_gap_and_leaves_nothing_behind(rg: Railgun, 
             if message.sequence == 500:
                 (info,) = stream.consumers()
                 stream.delete_consumer(info.name)
-                put(rg, stream, 500)
+                put_orders(rg, stream, 500)
             if message.sequence == 1_000:
                 break
     assert got == list(range(1, 1_001))
@@ -233,7 +231,7 @@ def test_arguments_follow_the_types(cluster: Cluster, rg: Railgun, make: Make) -
             own.handler(stream.name, "NOTHING")(lambda: None)
 
         thread = running(own)
-        put(rg, stream, 1)
+        put_orders(rg, stream, 1)
         wait_until(lambda: len(calls) == 2, "both were called")
         for name in ("MODEL", "PLAIN"):
             worker = stream.consumer(name)
@@ -262,7 +260,7 @@ def test_failures_are_tried_again_and_then_given_up(
                 raise railgun.Reject("not for us")
 
         thread = running(own)
-        put(rg, stream, 4)
+        put_orders(rg, stream, 4)
         rg.publish(f"{stream.name}.a", b"no JSON at all")
         worker = stream.consumer("WORK")
         wait_until(lambda: letters in [info.config.name for info in rg.streams()], "the handler has begun")
@@ -289,7 +287,7 @@ def test_a_slow_handler_keeps_its_message(cluster: Cluster, rg: Railgun, make: M
             time.sleep(2.0)  # more than three times the ack wait
 
         thread = running(own)
-        put(rg, stream, 1)
+        put_orders(rg, stream, 1)
         worker = stream.consumer("SLOW")
         wait_until(lambda: bool(attempts) and worker.info().num_ack_pending == 0, "it is done")
         own.stop()
@@ -330,7 +328,7 @@ async def test_coroutines_are_handlers_of_the_async_facade(
         seen.append(("thread", order.id))
 
     run = asyncio.create_task(arg.run())
-    await asyncio.to_thread(put, rg, stream, 10)
+    await asyncio.to_thread(put_orders, rg, stream, 10)
     async with asyncio.timeout(20):
         while len(seen) < 20:
             await asyncio.sleep(0.01)
@@ -368,7 +366,7 @@ def test_a_terminated_program_finishes_what_it_has_begun(kafka_cluster: Cluster)
     name = f"TERM_{time.time_ns()}"
     with kafka_cluster.connect() as rg:
         stream = rg.create_stream(name, subjects=[f"{name}.*"])
-        put(rg, stream, 10)
+        put_orders(rg, stream, 10)
         program = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, kafka_cluster.address, kafka_cluster.prefix, name],
             cwd=TOP,

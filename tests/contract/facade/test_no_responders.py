@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import railgun
-from railgun import Railgun, Stream
+from railgun import Railgun
 from railgun.errors import ConsumerNotFound
 from tests.support.consumers import add, delivery, settle, take
 from tests.support.raw import frames, nobody_answers, statuses
-
-Make = Callable[..., Stream]
-
-
-def put(rg: Railgun, stream: Stream, count: int) -> None:
-    for _ in range(count):
-        rg.publish(f"{stream.name}.a", b"x")
+from tests.support.streams import Make, put
 
 
 @pytest.mark.rule("CON-31")

@@ -13,8 +13,7 @@ from railgun.errors import ApiError
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import ask
-
-Make = Callable[..., Stream]
+from tests.support.streams import Make
 
 
 def stored(rg: Railgun, stream: Stream, message_id: str, token: str = "a") -> bool:

@@ -12,9 +12,8 @@ from railgun.errors import MessageRefused, StreamFull
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import refused
-from tests.support.streams import held
+from tests.support.streams import Make, held
 
-Make = Callable[..., Stream]
 MEBIBYTE = 1_048_576
 
 

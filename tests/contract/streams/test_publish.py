@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from railgun.client.facade.railgun import Railgun
-from railgun.client.facade.stream import Stream
 from railgun.errors import (
     ApiError,
     ExpectedStreamMismatch,
@@ -21,12 +19,7 @@ from railgun.errors import (
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import ask, refused
-
-Unique = Callable[[str], str]
-
-
-Make = Callable[..., Stream]
-
+from tests.support.streams import Make, Unique
 
 # ------------------------------------------------------------ acks
 

@@ -9,14 +9,12 @@ from functools import partial
 import pytest
 
 from railgun.client.facade.railgun import Railgun
-from railgun.client.facade.stream import Stream
 from railgun.errors import InvalidStreamConfig
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import create_refused, refused
-from tests.support.streams import held
+from tests.support.streams import Make, held
 
-Make = Callable[..., Stream]
 SECOND = 1_000_000_000
 INVALID = (10165, 400, "invalid per-message TTL")
 
