@@ -6,10 +6,12 @@ stream it is from, a status does not (GET-08).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from railgun.model import headers as h
-from railgun.protocol.replies import Frame
+from railgun.model.refusals import NO_MESSAGE_FOUND
+from railgun.protocol.replies import GET_TYPE, Frame, Located
 
 
 def status_frame(code: int, description: str, extra: Iterable[tuple[str, bytes]] = ()) -> Frame:
@@ -18,6 +20,14 @@ def status_frame(code: int, description: str, extra: Iterable[tuple[str, bytes]]
 
 
 NO_RESPONDERS = status_frame(503, "No Responders")  # PUB-05, GET-07, CON-31, ACK-04
+
+
+def not_found(located: Located) -> Frame:
+    """The answer to a get whose message was removed before it could be read from the log."""
+    if located.form != "get":
+        return status_frame(404, "Message Not Found")
+    body = {"type": GET_TYPE, "error": NO_MESSAGE_FOUND.as_json()}
+    return Frame([], json.dumps(body).encode("utf-8"))
 
 
 def status_of(frame: Frame) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from railgun.api.names import PREFIX, ApiName, Operation, parse
@@ -28,8 +28,8 @@ from railgun.model import headers as h
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck, Reply, StoredMessage
 from railgun.model.refusals import BAD_STREAM_NAME, CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
-from railgun.protocol.replies import Frame, Located
-from railgun.protocol.statuses import status_frame
+from railgun.protocol.replies import Frame, fill
+from railgun.protocol.statuses import not_found
 
 T = TypeVar("T")
 
@@ -167,8 +167,7 @@ def _answer(
     found = yield Blocking(lambda: connection.transport.read_log(places, left))
     messages = iter(found)
     return [
-        _filled(frame, frame.located, next(messages)) if frame.located else as_reply(frame)
-        for frame in frames
+        as_reply(fill(frame, frame.located, next(messages)) if frame.located else frame) for frame in frames
     ]
 
 
@@ -217,18 +216,3 @@ def _list(
             if part.get("streams") and got < part.get("total", 0):
                 asked.append((shard, got))
     return [merge_lists(body, answers, paged=paged)]
-
-
-def _filled(frame: Frame, place: Located, message: StoredMessage | None) -> Reply:
-    """The reply of a frame whose message was read from the log."""
-    if place.form == "get":
-        kind = "io.nats.jetstream.api.v1.stream_msg_get_response"
-        if message is None:
-            error = {"code": 404, "err_code": 10037, "description": "no message found"}
-            return Reply(json.dumps({"type": kind, "error": error}).encode("utf-8"))
-        fields = message.to_api(no_headers=place.no_headers)
-        return Reply(json.dumps({"type": kind, "message": fields}).encode("utf-8"), frame.headers)
-    if message is None:
-        return as_reply(status_frame(404, "Message Not Found"))
-    own = [] if place.no_headers else list(message.headers)
-    return Reply(message.payload, own + list(frame.headers))
