@@ -20,7 +20,6 @@ from railgun.protocol import avro as wire
 from railgun.protocol.commands import Forward
 from railgun.protocol.replies import Frame
 from railgun.protocol.topics import Names
-from railgun.semantics.consumers.configuration.consumer_configuration import violated_limits
 from railgun.semantics.messages.budget import ShardMemory, WorkerMemory
 from railgun.semantics.messages.recent import RecentMessages
 from railgun.semantics.streams import backlog, limits
@@ -188,10 +187,12 @@ class OwnedStreams:
     ) -> tuple[OwnedStream | None, Frame]:
         asked = StreamConfig.from_json(forward.config)
         decided = check_update(
-            known.config, asked, self._platform, pedantic=forward.command_kind == "pedantic"
+            known.config,
+            asked,
+            self._platform,
+            pedantic=forward.command_kind == "pedantic",
+            consumers=(one.config for one in known.consumers),
         )
-        if isinstance(decided, StreamConfig):
-            decided = violated_limits(decided, (one.config for one in known.consumers)) or decided
         if isinstance(decided, Refusal):  # UPD-18
             self._release(forward, "unchanged")
             return None, api.error_response(Operation.STREAM_UPDATE, decided)
