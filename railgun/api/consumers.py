@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from railgun.api.bodies import UNSIGNED, config_refusal, parse_object, parse_page, unreadable
 from railgun.api.names import ApiName, Operation
-from railgun.api.responses import LIST_PAGE, NAMES_PAGE, error_response, success_response
+from railgun.api.responses import error_response, success_response
+from railgun.model.cluster_limits import LIST_PAGE, NAMES_PAGE
 from railgun.model.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import (

@@ -9,7 +9,7 @@ from typing import Any
 from railgun.api.bodies import parse_page
 from railgun.api.names import Operation
 from railgun.model import subjects
-from railgun.model.cluster_limits import API_LEVEL, ClusterLimits
+from railgun.model.cluster_limits import API_LEVEL, LIST_PAGE, NAMES_PAGE, ClusterLimits
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
@@ -18,8 +18,6 @@ from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
 
-NAMES_PAGE = 1_024  # CFG-31
-LIST_PAGE = 256
 SUBJECTS_PAGE = 100_000  # of the per-subject counts in a stream's info
 DETAILS_BYTES = 4_194_304  # an answer is one record: longer details are cut there
 _TYPE = "io.nats.jetstream.api.v1."

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 API_LEVEL = 3  # CFG-30: what this server understands
+NAMES_PAGE = 1_024  # CFG-31: names on one page of a list
+LIST_PAGE = 256  # and infos
 TRANSPORT_LIMIT = 1_048_576  # LIM-13: a message without a limit of its own
 LARGEST_RECORD = 8 * 1024 * 1024  # of every topic
 LARGEST_BODY = LARGEST_RECORD - 128 * 1024  # what fits into a record with its key, headers and framing

@@ -38,6 +38,13 @@ MSG_SIZE = "Nats-Msg-Size"
 STATUS = "Status"
 DESCRIPTION = "Description"
 
+# on the statuses that a consumer sends
+LAST_CONSUMER = "Nats-Last-Consumer"
+LAST_STREAM = "Nats-Last-Stream"
+PENDING_MESSAGES = "Nats-Pending-Messages"
+PENDING_BYTES = "Nats-Pending-Bytes"
+CONSUMER_STALLED = "Nats-Consumer-Stalled"  # it waits until its flow control request is answered
+
 # railgun's own: on stored log records, and on plain records in ``commands``
 LOG_SEQUENCE = "Railgun-Sequence"
 LOG_TIME = "Railgun-Time"

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub
 
 _CHUNK = 32
-_STALLED = (
-    "Nats-Consumer-Stalled"  # on heartbeats of a consumer that waits for its flow control to be answered
-)
 
 
 class Listeners:

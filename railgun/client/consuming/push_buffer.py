@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 65_536  # messages that wait in one listener; a slower one loses what comes beyond
-_STALLED = (
-    "Nats-Consumer-Stalled"  # on heartbeats of a consumer that waits for its flow control to be answered
-)
 _SILENCE = 10.0  # seconds after which it is asked whether a consumer is still there
 
 
@@ -75,7 +72,7 @@ class PushBuffer(Buffer):
                 self._parcels.append(parcel)
             self.moved(parcel)
         else:
-            stalled = h.first(lease.status_headers, _STALLED)
+            stalled = h.first(lease.status_headers, h.CONSUMER_STALLED)
             reply = lease.reply or (stalled or b"").decode("utf-8")
             if reply:
                 with self.lock:

@@ -37,7 +37,6 @@ _OURS = (
     "flow_control",
 )  # fmt: skip
 _START = ("deliver_policy", "opt_start_seq", "opt_start_time")
-_LAST_CONSUMER = "Nats-Last-Consumer"
 
 
 class _Watched(PushBuffer):
@@ -53,7 +52,7 @@ class _Watched(PushBuffer):
         super().pushed(lease)
 
     def heartbeat(self, lease: Lease) -> None:
-        self.told = int(h.first(lease.status_headers, _LAST_CONSUMER) or self.told)
+        self.told = int(h.first(lease.status_headers, h.LAST_CONSUMER) or self.told)
 
     @property
     def silent(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from railgun.api.names import ApiName, Operation
 from railgun.errors import ConfigError, RailgunError, api_error
+from railgun.model.cluster_limits import LIST_PAGE
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo
@@ -21,8 +22,6 @@ from railgun.protocol.replies import Frame
 from railgun.protocol.statuses import status_of
 
 T = TypeVar("T")
-
-LIST_PAGE = 256  # CFG-31
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,13 +188,6 @@ class ConsumerState:
         """Deliver at most so many messages and bytes (0: no limit)."""
         return delivery.take(self, batch, max_bytes, now)
 
-    def has_some(self, now: int) -> bool:
-        """Whether something can be taken, or there is more to look at than one take would."""
-        self.expire(now)
-        if self.redelivery.next(1) is not None:
-            return True
-        return bool(self.slots) and (delivery.find(self) is not None or delivery.looks_further(self))
-
     def peek(self) -> Entry | None:
         """The next message that would be delivered for the first time; None if none is found in one look."""
         return delivery.find(self)

@@ -483,10 +483,9 @@ class Both:
         overhead = real.delivery_overhead()
         if batch % 2:
             consumer.look(self.now)
-            found = bool(consumer.ready) or (
-                not self.model.wall(consumer) and isinstance(self.model.candidate(consumer), int)
-            )
-            assert real.has_some(self.now) == found
+            if not consumer.ready and not self.model.wall(consumer):
+                following, found = self.model.candidate(consumer), real.peek()
+                assert (found and found.sequence) == (following if isinstance(following, int) else None)
         taken = real.take(batch, max_bytes, self.now)
         given = [
             (run.sequence + at, run.consumer_sequence + at, run.deliveries)

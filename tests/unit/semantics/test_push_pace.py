@@ -7,10 +7,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.semantics.consumers.consumer_state import Run
 from railgun.semantics.consumers.delivery import pace as push
-from railgun.semantics.consumers.delivery.pace import FIRST_WINDOW, STALLED, Pace
+from railgun.semantics.consumers.delivery.pace import FIRST_WINDOW, Pace
 
 SECOND = 1_000_000_000
 FLOW = ConsumerConfig(deliver_subject="d", flow_control=True, idle_heartbeat=timedelta(seconds=5))
@@ -48,11 +49,13 @@ def test_flow_control_halts_until_it_is_answered() -> None:
     assert (pace.asked, pace.halted) == (1, True)
     assert push.answered(pace, 2) == pace, "an answer to something else"
     _, status = push.heartbeat(pace, FLOW, (6, 6), "reply", 9)
-    assert (STALLED, b"reply") in status.headers
+    assert (h.CONSUMER_STALLED, b"reply") in status.headers
     still = pace._replace(out=FIRST_WINDOW - 1)  # the next message may be larger than what is left
-    assert (STALLED, b"reply") in push.heartbeat(still, FLOW, (6, 6), "reply", 9)[1].headers
+    assert (h.CONSUMER_STALLED, b"reply") in push.heartbeat(still, FLOW, (6, 6), "reply", 9)[1].headers
     idle = pace._replace(asked=0, asked_bytes=0)
-    assert not any(name == STALLED for name, _ in push.heartbeat(idle, FLOW, (6, 6), "reply", 9)[1].headers)
+    assert not any(
+        name == h.CONSUMER_STALLED for name, _ in push.heartbeat(idle, FLOW, (6, 6), "reply", 9)[1].headers
+    )
     pace = push.answered(pace, 1)
     assert (pace.halted, pace.asked, pace.out, pace.window) == (False, 0, FIRST_WINDOW, 2 * FIRST_WINDOW)
     assert push.unanswerable(pace).out == 0

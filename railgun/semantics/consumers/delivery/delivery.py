@@ -46,12 +46,6 @@ def find(consumer: ConsumerState) -> Entry | None:
     return None
 
 
-def looks_further(consumer: ConsumerState) -> bool:
-    """Whether a take would go on looking where the last one stopped."""
-    full = isinstance(consumer.owed, InTurn) and consumer.owed.full
-    return consumer.ahead.next <= consumer.stream.last_seq and not full
-
-
 def _take_again(consumer: ConsumerState, basket: Basket, now: int) -> None:
     while basket.stopped is None:
         run = consumer.redelivery.next(basket.room)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
 from railgun.semantics.consumers.delivery.waiting_pulls import Status, idle_heartbeat
@@ -20,7 +21,6 @@ FIRST_WINDOW = (
     2 * 1024 * 1024
 )  # bytes out without an answer, where flow control is on; doubled by each answer
 LAST_WINDOW = 32 * 1024 * 1024
-STALLED = "Nats-Consumer-Stalled"
 _RATE_SLICE = (
     10  # a rate is kept over tenths of a second, so that fast ones do not send one message at a time
 )
@@ -114,7 +114,7 @@ def heartbeat(
     """
     status = idle_heartbeat(*delivered)
     if pace.asked:
-        status = status._replace(headers=[*status.headers, (STALLED, reply.encode("utf-8"))])
+        status = status._replace(headers=[*status.headers, (h.CONSUMER_STALLED, reply.encode("utf-8"))])
     return pace._replace(beats=_next_beat(config, now)), status
 
 
