@@ -11,14 +11,11 @@ import re
 from typing import Any, NamedTuple
 
 from railgun.api.bodies import parse_object
-from railgun.model.durations import parse_duration
+from railgun.model.durations import LONGEST, parse_duration
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import by_known_names
 from railgun.protocol.commands import Pull
 
-LONGEST_DELAY = (
-    100 * 365 * 86_400 * 10**9
-)  # of a nak: further away is a slip, and must fit into 64 bits with the time
 NEXT = b"+NXT"  # how an acknowledgement begins that asks for more (ACK-09)
 _MOST = 2**31 - 1
 _WHOLE = re.compile(rb"[+-]?[0-9]{1,18}")
@@ -48,16 +45,13 @@ def parse_pull(body: bytes) -> Pull | str:
             return f"{name} is no {'flag' if _PULL_FIELDS[name] is bool else 'number'}"
         if value < 0 and name != "batch":
             return f"{name} can not be negative"
-    expires, heartbeat = given.get("expires", 0), given.get("idle_heartbeat", 0)
-    if heartbeat * 2 > expires:
-        return "heartbeat value too large"  # PUL-10: so there is none without an end
     return Pull(
         0,
         min(max(given.get("batch", 1), 1), _MOST),
         given.get("max_bytes", 0),
-        min(expires, LONGEST_DELAY),
+        min(given.get("expires", 0), LONGEST),
         given.get("no_wait", False),
-        min(heartbeat, LONGEST_DELAY),
+        min(given.get("idle_heartbeat", 0), LONGEST),
     )
 
 
@@ -95,7 +89,7 @@ def _delay(text: bytes) -> int:
             nanos = parse_duration(text.decode("utf-8")) if text else 0
     except (ValueError, RecursionError, OverflowError):
         return 0
-    return min(max(nanos, 0), LONGEST_DELAY)
+    return min(max(nanos, 0), LONGEST)
 
 
 class Delivery(NamedTuple):

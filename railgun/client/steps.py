@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from railgun.client.settlements import Settlement
 from railgun.errors import RailgunError
+from railgun.model.durations import LONGEST, NANOS
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 100 * 365 * 86_400.0  # seconds; no thread can wait much longer, and no command can say so
+LONGEST_WAIT = LONGEST / NANOS  # seconds; no thread can wait much longer, and no command can say so
 
 
 class Blocking(NamedTuple):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 NANOS = 1_000_000_000
+LONGEST = 100 * 365 * 86_400 * NANOS  # 100 years: with the time of today it still fits into 64 bits
 _UNITS = {
     "ns": 1,
     "us": 1_000,
@@ -17,6 +18,7 @@ _UNITS = {
     "h": 3600 * NANOS,
     "d": 86_400 * NANOS,
 }
+_BELOW_A_SECOND = (("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
 
 
@@ -91,6 +93,27 @@ def parse_duration(text: str) -> int:
     if not rest or at != len(rest):
         raise ValueError(f"{text!r} is not a duration such as 1m30s or 100ms")
     return sign * total
+
+
+def duration_text(nanos: int) -> str:
+    """The duration as nats-server prints it: ``1ns``, ``500µs``, ``1.5s``, ``1h30m0s``."""
+    if nanos < 0:
+        return "-" + duration_text(-nanos)
+    if 0 < nanos < NANOS:
+        unit, size = next(pair for pair in _BELOW_A_SECOND if nanos >= pair[1])
+        return _decimal(nanos, size) + unit
+    minutes, rest = divmod(nanos, 60 * NANOS)
+    hours, minutes = divmod(minutes, 60)
+    seconds = _decimal(rest, NANOS) + "s"
+    if hours:
+        return f"{hours}h{minutes}m{seconds}"
+    return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def _decimal(nanos: int, size: int) -> str:
+    """The quotient, exactly: ``size`` is a power of ten."""
+    whole, rest = divmod(nanos, size)
+    return f"{whole}.{rest:0{len(str(size)) - 1}d}".rstrip("0").rstrip(".") if rest else str(whole)
 
 
 def rfc3339(nanos: int) -> str:

@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from railgun.model.durations import NANOS
+from railgun.model.durations import LONGEST
 from railgun.shard.drain import Input
 from railgun.state import keys
 from railgun.state.table import Overlay
 
-_LONGEST_SHIFT: Final = 100 * 365 * 86_400 * NANOS
 _SLEW: Final = 50  # a time that is ahead of its clock loses one part in so many until the clock has caught up
 
 
@@ -99,7 +98,7 @@ class ShardClock:
 
     def advance(self, nanos: int, overlay: Overlay) -> bool:
         """For tests: time jumps. False where the node does not allow it."""
-        if not self._adjustable or self._shift + nanos > _LONGEST_SHIFT:
+        if not self._adjustable or self._shift + nanos > LONGEST:
             return False
         self._shift += nanos
         overlay.put(keys.CLOCK_SHIFT, keys.number(self._shift))

@@ -14,7 +14,7 @@ from railgun.cli.options.completion import known_streams
 from railgun.cli.options.flags import DURATION, SIZE, ConfigFile, Metadata, given_fields, listed, parser
 from railgun.errors import ConfigError
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.durations import NANOS, parse_rfc3339, rfc3339, to_nanos
+from railgun.model.durations import LONGEST, NANOS, from_nanos, parse_rfc3339, rfc3339, to_nanos
 
 _POLICIES: Final = {
     "all": "all",
@@ -79,7 +79,7 @@ def _sample(text: str) -> str:
     return text.strip()
 
 
-_LONGEST_AGO: Final = timedelta(days=100 * 365)  # before there was a message; further back there are no dates
+_LONGEST_AGO: Final = from_nanos(LONGEST)  # before there was a message; further back there are no dates
 START: Final = parser(start)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
-from railgun.model.durations import NANOS, parse_duration, to_nanos
+from railgun.model.durations import LONGEST, NANOS, parse_duration, to_nanos
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
@@ -27,7 +27,6 @@ class Lifetime(NamedTuple):
 
 
 UNLIMITED = Lifetime()
-_LONGEST = 100 * 365 * 86_400 * NANOS  # the end of a longer life would not fit into 64 bits
 
 
 def lifetime(config: StreamConfig, header: bytes | None) -> Lifetime | Refusal:
@@ -56,7 +55,7 @@ def _parse(header: bytes) -> int | None:
         nanos = int(header) * NANOS if header.isdigit() else parse_duration(text)
     except (ValueError, OverflowError):
         return None
-    return nanos if NANOS <= nanos <= _LONGEST else None
+    return nanos if NANOS <= nanos <= LONGEST else None
 
 
 def marker_lifetime(config: StreamConfig) -> int:

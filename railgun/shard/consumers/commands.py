@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from railgun.api.streams import refusal_frame
 from railgun.model import refusals
+from railgun.model.durations import LONGEST
 from railgun.model.refusals import Refusal
 from railgun.protocol.commands import AckRun, ConsumerCommand, Presence, Pull
 from railgun.protocol.leases import Lease
@@ -26,7 +27,6 @@ from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
 CONFIRMED = Frame([], b"")  # ACK-13
-_LONGEST_DELAY = 100 * 365 * 86_400 * 10**9
 _KINDS = frozenset({"ack", "nak", "progress", "term", "back"})
 
 Serve = Callable[[ConsumerKey, OpenDrain], int]
@@ -225,4 +225,4 @@ def _of_nobody(stream: str, consumer: str, pull: int, status: Status) -> Lease:
 
 
 def _tamed(run: AckRun) -> AckRun:
-    return run._replace(delay=min(max(run.delay, 0), _LONGEST_DELAY)) if run.delay else run
+    return run._replace(delay=min(max(run.delay, 0), LONGEST)) if run.delay else run

@@ -335,7 +335,7 @@ def test_a_late_ack_or_term_still_resolves_the_message() -> None:
 def test_pulls_and_presence_need_no_transaction() -> None:
     shards = lone({})
     shards.presence("ann", ("d", ""))
-    shards.command("A", "c", client="ann", pull=Pull(1, 5, heartbeat=SECOND))
+    shards.command("A", "c", client="ann", pull=Pull(1, 5, expires=2 * SECOND, heartbeat=SECOND))
     shards.command("A", "c", client="ann", pull=Pull(2, 5, expires=SECOND))
     assert shards.step(0).only_answers
     shards.now += SECOND

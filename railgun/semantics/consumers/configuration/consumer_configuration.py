@@ -10,10 +10,11 @@ from collections.abc import Iterable
 
 from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.model.durations import duration_text, to_nanos
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.model.subjects import collides
-from railgun.semantics.consumers.configuration.consumer_fields import checked, duration_text
+from railgun.semantics.consumers.configuration.consumer_fields import checked
 
 _FIXED = {  # CON-11: field to what the refusal calls it
     "deliver_policy": "deliver policy",
@@ -84,7 +85,7 @@ def _limits_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | N
         return refusals.max_ack_pending_exceeded(most)
     longest, threshold = limits.inactive_threshold or NO_TIME, config.inactive_threshold or NO_TIME
     if NO_TIME < longest < threshold:
-        return refusals.inactive_threshold_exceeded(duration_text(longest))
+        return refusals.inactive_threshold_exceeded(duration_text(to_nanos(longest)))
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from railgun.model import refusals, subjects
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.durations import NANOS, parse_rfc3339, to_nanos
+from railgun.model.durations import parse_rfc3339
 from railgun.model.refusals import Refusal, invalid_config, start_invalid
 from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.semantics.streams.stream_fields import (
@@ -243,16 +243,3 @@ def _most_pending(config: ConsumerConfig, stream: StreamConfig) -> int | None:
     """``max_ack_pending`` as asked for, else as the stream has it for its consumers (CON-13)."""
     limits = stream.consumer_limits
     return config.max_ack_pending or (limits.max_ack_pending if limits else None)
-
-
-def duration_text(value: timedelta) -> str:
-    """A duration as messages of the API write it: ``1m30s``, ``100ms``."""
-    nanos = to_nanos(value)
-    if nanos < NANOS:
-        return f"{nanos / 1_000_000:g}ms"
-    minutes, seconds = divmod(nanos, 60 * NANOS)
-    hours, minutes = divmod(minutes, 60)
-    text = f"{seconds / NANOS:.9f}".rstrip("0").rstrip(".") + "s"
-    if hours:
-        return f"{hours}h{minutes}m{text}"
-    return f"{minutes}m{text}" if minutes else text

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sortedcontainers import SortedDict
 
+from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.durations import NANOS, to_nanos
+from railgun.model.durations import NANOS, duration_text, to_nanos
 from railgun.model.headers import HeaderList
 from railgun.protocol.commands import Pull
 from railgun.semantics.consumers.undo import UndoLog
 
 if TYPE_CHECKING:
     from railgun.semantics.consumers.consumer_state import Taken
-
-LAST_CONSUMER = "Nats-Last-Consumer"
-LAST_STREAM = "Nats-Last-Stream"
-PENDING_MESSAGES = "Nats-Pending-Messages"
-PENDING_BYTES = "Nats-Pending-Bytes"
 
 _PATIENCE = 5 * NANOS  # how much longer than its pull somebody waits who has not said how long
 
@@ -51,7 +47,7 @@ def bad_request(reason: str) -> Status:
 
 def idle_heartbeat(consumer_sequence: int, stream_sequence: int) -> Status:
     """Nothing to deliver, but the owner is there; with the last delivery (PUL-10, PSH-06)."""
-    last = [(LAST_CONSUMER, b"%d" % consumer_sequence), (LAST_STREAM, b"%d" % stream_sequence)]
+    last = [(h.LAST_CONSUMER, b"%d" % consumer_sequence), (h.LAST_STREAM, b"%d" % stream_sequence)]
     return Status(100, "Idle Heartbeat", last)
 
 
@@ -94,7 +90,7 @@ class Waiting(NamedTuple):
         return max(self.room, 1) if self.limited else 0
 
     def _left_over(self, code: int, description: str) -> Status:
-        left = [(PENDING_MESSAGES, b"%d" % self.left), (PENDING_BYTES, b"%d" % self.room)]
+        left = [(h.PENDING_MESSAGES, b"%d" % self.left), (h.PENDING_BYTES, b"%d" % self.room)]
         return Status(code, description, left)
 
     def nothing_there(self) -> Status:
@@ -139,13 +135,13 @@ def refusal(pull: Pull, config: ConsumerConfig) -> Status | None:
     """Why the consumer does not take such a pull (PUL-09 … PUL-11); None if it does."""
     if config.is_push:
         return PUSH_BASED
-    if pull.expires > 0 and pull.heartbeat * 2 > pull.expires:
-        return HEARTBEAT_TOO_LARGE
+    if pull.heartbeat * 2 > max(pull.expires, 0):
+        return HEARTBEAT_TOO_LARGE  # PUL-10: so there is none without an end
     if config.max_batch and pull.batch > config.max_batch > 0:
         return Status(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
     longest = to_nanos(config.max_expires) if config.max_expires else 0
     if 0 < longest < pull.expires:
-        return Status(409, f"Exceeded MaxRequestExpires of {_go_duration(longest)}")
+        return Status(409, f"Exceeded MaxRequestExpires of {duration_text(longest)}")
     if config.max_bytes and pull.max_bytes > config.max_bytes > 0:
         return Status(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
     return None
@@ -226,18 +222,3 @@ class WaitingPulls:
         self._journal.put(self._line, ticket, pull.key)
         if pull.impatient:
             self._journal.put(self._impatient, pull.key, None)
-
-
-def _go_duration(nanos: int) -> str:
-    """A duration as nats-server prints it: 100ms, 1.5s, 1m0s, 2h0m0s."""
-    if nanos < NANOS:
-        for unit, size in (("ms", 1_000_000), ("µs", 1_000)):
-            if nanos >= size:
-                return f"{nanos / size:.6f}".rstrip("0").rstrip(".") + unit
-        return f"{nanos}ns"
-    minutes, rest = divmod(nanos, 60 * NANOS)
-    seconds = f"{rest // NANOS}.{rest % NANOS:09d}".rstrip("0").rstrip(".") + "s"
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes}m{seconds}"
-    return f"{minutes}m{seconds}" if minutes else seconds
