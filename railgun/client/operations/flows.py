@@ -166,9 +166,15 @@ def _answer(
     left = max(deadline - time.monotonic(), 0.5)
     found = yield Blocking(lambda: connection.transport.read_log(places, left))
     messages = iter(found)
-    return [
-        as_reply(fill(frame, frame.located, next(messages)) if frame.located else frame) for frame in frames
-    ]
+    return [as_reply(_filled(frame, messages)) for frame in frames]
+
+
+def _filled(frame: Frame, messages: Iterator[StoredMessage | None]) -> Frame:
+    """The frame with the next message in it, where it names one."""
+    if frame.located is None:
+        return frame
+    message = next(messages)
+    return not_found(frame.located) if message is None else fill(frame, frame.located, message)
 
 
 def _account(
