@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
 import railgun
 from railgun.testing import Clock
 from tests.contract.conftest import Cluster
+from tests.support.streams import Make
 
 ACK_WAIT = 30.0
 MESSAGES, SENT = 100, 3
@@ -19,7 +19,7 @@ MESSAGES, SENT = 100, 3
 @pytest.mark.rule("EXO-07", "EXO-01", "EXO-02", "EXO-03")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_body_is_confirmed_exactly_once(
-    cluster: Cluster, rg: railgun.Railgun, make: Callable[..., railgun.Stream], clock: Clock, seed: int
+    cluster: Cluster, rg: railgun.Railgun, make: Make, clock: Clock, seed: int
 ) -> None:
     dice = random.Random(seed)
     stream = make("ORDERS")

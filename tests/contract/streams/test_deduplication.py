@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +12,7 @@ from railgun.errors import ApiError
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import ask
-from tests.support.streams import Make
+from tests.support.streams import Make, Unique
 
 
 def stored(rg: Railgun, stream: Stream, message_id: str, token: str = "a") -> bool:
@@ -45,7 +44,7 @@ def test_body_and_subject_do_not_matter(rg: Railgun, make: Make) -> None:
 
 
 @pytest.mark.rule("DUP-03", "STO-04")
-def test_four_publishes_of_one_id_leave_the_first(rg: Railgun, unique: Callable[[str], str]) -> None:
+def test_four_publishes_of_one_id_leave_the_first(rg: Railgun, unique: Unique) -> None:
     name = unique("ORDERS")
     subject = f"ORDERS.{name[-4:]}"[:10]  # ten characters, as ORDERS.new has
     stream = rg.create_stream(name, subjects=[subject])

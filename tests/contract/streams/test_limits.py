@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from railgun.client.facade.railgun import Railgun
@@ -12,7 +10,7 @@ from railgun.errors import MessageRefused, StreamFull
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import refused
-from tests.support.streams import Make, held
+from tests.support.streams import Make, Unique, held
 
 MEBIBYTE = 1_048_576
 
@@ -54,7 +52,7 @@ def test_one_message_too_many_pushes_the_oldest_out(rg: Railgun, make: Make) -> 
 
 
 @pytest.mark.rule("LIM-04")
-def test_bytes_too_many_push_the_oldest_out(rg: Railgun, make: Make, unique: Callable[[str], str]) -> None:
+def test_bytes_too_many_push_the_oldest_out(rg: Railgun, make: Make, unique: Unique) -> None:
     size = 30 + len(f"{unique('LIM')}.a")
     stream = make(max_bytes=3 * size + 10)
     for _ in range(3):
@@ -146,9 +144,7 @@ def test_a_full_stream_still_replaces_within_a_full_subject(rg: Railgun, make: M
 
 
 @pytest.mark.rule("LIM-11")
-def test_bytes_are_replaced_only_by_no_more_bytes(
-    rg: Railgun, make: Make, unique: Callable[[str], str]
-) -> None:
+def test_bytes_are_replaced_only_by_no_more_bytes(rg: Railgun, make: Make, unique: Unique) -> None:
     size = 30 + len(f"{unique('LIM')}.a") + 10
     stream = make(max_bytes=2 * size, max_msgs_per_subject=1, discard="new")
     rg.publish(f"{stream.name}.a", b"x" * 10)

@@ -11,10 +11,11 @@ from railgun.client.facade.railgun import Railgun
 from railgun.client.facade.stream import Stream
 from railgun.errors import StreamFull
 from railgun.model.stream_config import StreamConfig
+from tests.support.streams import Unique
 
 
 @pytest.fixture
-def make(rg: Railgun, unique: Callable[[str], str]) -> Callable[..., tuple[Stream, str]]:
+def make(rg: Railgun, unique: Unique) -> Callable[..., tuple[Stream, str]]:
     """A stream and a subject of exactly the wanted length that it captures."""
 
     def create(length: int, base: str = "STO", **fields: Any) -> tuple[Stream, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -13,7 +12,7 @@ from railgun.errors import InvalidStreamConfig
 from railgun.model import headers as h
 from railgun.testing import Clock
 from tests.support.raw import create_refused, refused
-from tests.support.streams import Make, held
+from tests.support.streams import Make, Unique, held
 
 SECOND = 1_000_000_000
 INVALID = (10165, 400, "invalid per-message TTL")
@@ -91,7 +90,7 @@ def test_never_outlives_age(rg: Railgun, make: Make, clock: Clock) -> None:
 
 
 @pytest.mark.rule("TTL-07")
-def test_markers_imply_the_options_they_need(rg: Railgun, make: Make, unique: Callable[[str], str]) -> None:
+def test_markers_imply_the_options_they_need(rg: Railgun, make: Make, unique: Unique) -> None:
     stream = make(allow_msg_ttl=False, subject_delete_marker_ttl=1)
     config = stream.info().config
     assert (config.allow_msg_ttl, config.allow_rollup_hdrs) == (True, True)
