@@ -11,7 +11,14 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConfigError, ConnectionLost
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import TIMEOUT, Topics, cell_topics, check_partitions, registry_topic, said_in_words
+from railgun.kafka.topic_admin import (
+    TIMEOUT,
+    Topics,
+    cell_topics,
+    check_partitions,
+    registry_topic,
+    said_in_words,
+)
 from railgun.kafka.trouble import reach
 from railgun.protocol.registry import CLUSTER_KEY, Protected, parse
 from railgun.protocol.topics import Names

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.kafka.ends import LAST, Ask, Place, by_consumer, offsets
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import topic_ids
+from railgun.kafka.topic_admin import topic_ids
 
 _MS = 1_000_000
 

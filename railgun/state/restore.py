@@ -19,7 +19,7 @@ log = logging.getLogger("railgun.state")
 _REPORT_EVERY: Final = 5.0  # seconds
 
 
-class Record(Protocol):
+class ChangelogRecord(Protocol):
     """A record of a changelog; a tombstone removes its key. ``written`` is when, in ms."""
 
     @property
@@ -43,7 +43,7 @@ class FollowingTable(Protocol):
 
 def restore(
     table: FollowingTable,
-    batches: Iterable[Sequence[Record]],
+    batches: Iterable[Sequence[ChangelogRecord]],
     *,
     end: int,
     name: str = "a table",

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import Topics
+from railgun.kafka.topic_admin import Topics
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory

@@ -25,7 +25,7 @@ from faust.transport import drivers
 from railgun.errors import RailgunError
 from railgun.kafka.cluster_record import prepare_cluster
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import Topics
+from railgun.kafka.topic_admin import Topics
 from railgun.protocol.registry import Protected
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import SteadyClock

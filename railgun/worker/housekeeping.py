@@ -12,7 +12,7 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from railgun.kafka.topics import Topics
+from railgun.kafka.topic_admin import Topics
 from railgun.worker.heap import give_memory_back
 from railgun.worker.outbox import Outbox
 from railgun.worker.shards.log_trims import LogTrims

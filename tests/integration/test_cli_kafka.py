@@ -13,7 +13,7 @@ from typer.testing import Result
 from railgun.cli.doctor import transactions
 from railgun.kafka.embedded import free_port
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import Topics
+from railgun.kafka.topic_admin import Topics
 from tests.support.cell import Cell
 from tests.support.commands import done, invoke
 from tests.support.worker_process import PARTITIONS

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.cli.doctor.input_checks import check_inputs as doctor
 from railgun.kafka.readings import Reading
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import Topics, cell_topics, topic_ids
+from railgun.kafka.topic_admin import Topics, cell_topics, topic_ids
 from railgun.protocol.topics import Names
 from railgun.shard.cursor import Cursor
 from railgun.worker.shards.inputs import check_inputs

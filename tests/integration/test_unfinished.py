@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from railgun.kafka.ends import Ask, Offsets, Place, by_consumer
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import Topics
+from railgun.kafka.topic_admin import Topics
 from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, MSG_ID
 from railgun.protocol.topics import Names
 from railgun.shard.drain import Drain

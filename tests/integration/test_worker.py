@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from railgun.kafka.topics import Topics
+from railgun.kafka.topic_admin import Topics
 from railgun.model.headers import PLAIN_SUBJECT
 from railgun.protocol.routing import partition_of
 from tests.support.cell import Cell

@@ -34,7 +34,7 @@ from railgun.kafka.answers import answer_of
 from railgun.kafka.cluster_record import read_registry
 from railgun.kafka.embedded.java import find_java, java_version
 from railgun.kafka.settings import KafkaSettings
-from railgun.kafka.topics import cell_topics
+from railgun.kafka.topic_admin import cell_topics
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.protocol.registry import Protected, RegisteredStream, ShardOwner, StreamGone, parse
 from railgun.protocol.topics import Names

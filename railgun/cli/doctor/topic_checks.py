@@ -14,7 +14,7 @@ from confluent_kafka.admin._topic import TopicDescription
 
 from railgun.cli.doctor.findings import Finding, note, ok, wrong
 from railgun.kafka.answers import answer_of
-from railgun.kafka.topics import MIN_IN_SYNC
+from railgun.kafka.topic_admin import MIN_IN_SYNC
 
 _ASK: Final = 10.0
 _HIDDEN: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)

@@ -9,7 +9,7 @@ from functools import partial
 from confluent_kafka import KafkaError
 
 from railgun.errors import RailgunError
-from railgun.kafka.topics import TopicError
+from railgun.kafka.topic_admin import TopicError
 from railgun.shard.drain import Drain
 from railgun.worker.context import ShardContext
 from railgun.worker.shards.shard_state import ShardState

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from railgun.kafka.answers import answer_of
-from railgun.kafka.topics import topic_ids
+from railgun.kafka.topic_admin import topic_ids
 from railgun.shard.drain import Trim
 
 log = logging.getLogger("railgun.worker")

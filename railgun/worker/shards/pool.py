@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.errors import ConfigError
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
-from railgun.kafka.topics import topic_ids
+from railgun.kafka.topic_admin import topic_ids
 from railgun.shard.drain import Input
 from railgun.worker.context import ShardContext
 from railgun.worker.group.group_offsets import tell_regularly

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from railgun.kafka.records import Entry, PartitionReader
-from railgun.kafka.topics import DELETE_RETENTION_MS
+from railgun.kafka.topic_admin import DELETE_RETENTION_MS
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import AfterCommit
 from railgun.state.restore import restore

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from railgun.cli.doctor.topic_checks import look
 from railgun.errors import ConnectionLost
-from railgun.kafka import topics as topics_module
+from railgun.kafka import topic_admin
 from railgun.kafka.answers import answer_of
-from railgun.kafka.topics import TopicError, Topics
+from railgun.kafka.topic_admin import TopicError, Topics
 from railgun.shard.drain import Trim
 from railgun.worker import housekeeping as upkeep_module
 from railgun.worker.housekeeping import Housekeeping
@@ -44,7 +44,7 @@ class SilentAdmin:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for longer than a moment."""
     honest = answer_of
-    for module in (topics_module, log_trims):
+    for module in (topic_admin, log_trims):
         monkeypatch.setattr(module, "answer_of", lambda future, _: honest(future, 0.01))
 
 

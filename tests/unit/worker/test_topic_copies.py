@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from railgun.cli.doctor.topic_checks import check_in_sync
-from railgun.kafka.topics import TopicPlan, new_topic
+from railgun.kafka.topic_admin import TopicPlan, new_topic
 
 
 @pytest.mark.rule("CLU-16")

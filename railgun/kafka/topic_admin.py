@@ -24,7 +24,7 @@ from railgun.kafka.answers import answer_of
 from railgun.kafka.settings import MAX_MESSAGE_BYTES
 from railgun.protocol.topics import Names
 
-log = logging.getLogger("railgun.kafka.topics")
+log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 15.0  # seconds for one administrative request
 DAY_MS: Final = 86_400_000
