@@ -1,7 +1,7 @@
 """``python -m tests.differ``: the same random operations on nats-server and on railgun, compared answer by answer.
 
-Every difference must be an agreed conflict (docs/rules/conflicts.md) or what a rule says. The first that is not is minimised and
-printed, and the exit code is 1; ``--keep-going`` collects them by kind.
+Every difference must be an agreed conflict (docs/rules/conflicts.md). The first that is not is minimised and printed, and the
+exit code is 1; ``--keep-going`` collects them by kind.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Run:
         if self._unsteady:
             print(f"{self._unsteady:>5}  sequences differed once and not again (time)")
         if not self._findings:
-            print("Every difference has its C-number, or the rule that says otherwise.")
+            print("Every difference has its C-number.")
             return 0
         print(f"Differences that nothing explains, by kind:\n{grouped(self._findings)}")
         return 1

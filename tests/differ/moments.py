@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.differ.comparing import Difference, Path
-from tests.differ.operations import Call, Operation, Publish
+from tests.differ.operations import Ack, Call, Operation, Publish
 
 Done = tuple[Operation, Any]  # an operation and the answer of nats-server
 
@@ -92,27 +92,89 @@ def calls(moment: Moment) -> list[Call]:
     return [one for one, _ in [*moment.before, (moment.operation, None)] if isinstance(one, Call)]
 
 
-def filters_changed(moment: Moment) -> bool:
-    """Whether some consumer was asked for with different filters."""
-    filters: dict[str, str] = {}
+def accepted(moment: Moment) -> list[Call]:
+    """The calls up to this moment that nats-server did not refuse."""
+    done = [*moment.before, (moment.operation, moment.nats)]
+    return [one for one, answer in done if isinstance(one, Call) and not error_of(answer)]
+
+
+# ------------------------------------------------------------ which stream, which consumer
+
+
+class Place(NamedTuple):
+    """A stream, or one of its consumers."""
+
+    stream: str
+    consumer: str = ""
+
+
+def place_of(call: Call) -> Place:
+    """The stream and the consumer that a call names."""
+    stream, consumer, *_ = [*call.name.removeprefix(call.verb).split(".")[1:], "", ""]
+    config = consumer_config(call)
+    return Place(stream, consumer or config.get("name") or config.get("durable_name") or "")
+
+
+def place(moment: Moment, difference: Difference) -> Place:
+    """What the difference is about: the delivery or the info that it lies in, else what the operation asked for."""
+    for end in range(len(difference.path), 0, -1):
+        for answer in (moment.nats, moment.railgun):
+            found = at(answer, difference.path[:end])
+            if "delivery" in found:
+                return Place(found["delivery"]["stream"], found["delivery"]["consumer"])
+            if "stream_name" in found:
+                return Place(found["stream_name"], found.get("name", ""))
+            if "state" in found and "config" in found:
+                return Place(found["config"]["name"])
+    if isinstance(moment.operation, Call):
+        return place_of(moment.operation)
+    acked = [delivery for ack, delivery in acknowledged(moment) if ack is moment.operation]
+    return Place(acked[0]["stream"], acked[0]["consumer"]) if acked else Place("")
+
+
+def acknowledged(moment: Moment) -> Iterator[tuple[Ack, dict[str, Any]]]:
+    """Each acknowledgement up to this moment, with the delivery that it is for."""
+    known: list[dict[str, Any]] = []
+    for operation, answer in [*moment.before, (moment.operation, [])]:
+        if isinstance(operation, Ack) and known:
+            yield operation, known[operation.delivery % len(known)]
+        known += [frame["delivery"] for frame in answer if "delivery" in frame]
+
+
+def stream_configs(moment: Moment, stream: str) -> list[dict[str, Any]]:
+    """The configurations that were asked for a stream, in order."""
+    verbs = ("STREAM.CREATE", "STREAM.UPDATE")
+    return [requested(one) for one in calls(moment) if one.verb in verbs and place_of(one).stream == stream]
+
+
+def consumer_configs(moment: Moment, about: Place) -> list[dict[str, Any]]:
+    """The configurations that were asked for a consumer, in order; for all of a stream where none is named."""
+    asked = [(place_of(one), consumer_config(one)) for one in calls(moment) if "config" in requested(one)]
+    return [config for found, config in asked if about in (found, Place(found.stream))]
+
+
+def filters_changed(moment: Moment, about: Place) -> bool:
+    """Whether the consumer, or some consumer of the stream, was asked for with different filters."""
+    filters: dict[Place, str] = {}
     for call in calls(moment):
-        config = consumer_config(call)
-        if config:
-            consumer = ".".join(call.name.removeprefix(call.verb).split(".")[1:3])
+        found, config = place_of(call), consumer_config(call)
+        if config and about in (found, Place(found.stream)):
             wanted = str(config.get("filter_subject") or config.get("filter_subjects"))
-            if filters.setdefault(consumer, wanted) != wanted:
+            if filters.setdefault(found, wanted) != wanted:
                 return True
     return False
 
 
-def something_removed(moment: Moment) -> bool:
-    """Whether messages may be gone: by request, by a roll-up, by a limit."""
+def something_removed(moment: Moment, stream: str) -> bool:
+    """Whether messages of the stream may be gone: by request, by a roll-up, by a limit."""
     limits = ("max_msgs", "max_bytes", "max_msgs_per_subject")
-    for operation, _ in moment.before:
+    for operation, answer in moment.before:
         if isinstance(operation, Publish) and "Nats-Rollup" in dict(operation.headers):
-            return True
-        if isinstance(operation, Call) and operation.verb in ("STREAM.PURGE", "STREAM.MSG.DELETE"):
-            return True
-        if any(requested(operation).get(limit) for limit in limits):
-            return True
+            if body_of(answer).get("stream", stream) == stream:  # without an ack it may have been this one
+                return True
+        elif isinstance(operation, Call) and place_of(operation).stream == stream:
+            if operation.verb in ("STREAM.PURGE", "STREAM.MSG.DELETE"):
+                return True
+            if any(requested(operation).get(limit) for limit in limits):
+                return True
     return False

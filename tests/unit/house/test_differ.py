@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.differ.frames import Frame
 from tests.differ.generator import sequence
 from tests.differ.masks import MASKS
 from tests.differ.minimising import minimised
-from tests.differ.moments import Mask, Moment
+from tests.differ.moments import Done, Mask, Moment
 from tests.differ.normal import normal
 from tests.differ.operations import Ack, Call, Operation, Publish, Wait, dumps, loads
 from tests.differ.running import Arena, Finding
@@ -120,6 +120,7 @@ def explained(
     nats: dict[str, Any],
     railgun: dict[str, Any],
     path: str = "error.err_code",
+    before: Sequence[Done] = (),
 ) -> bool:
     """Whether the conflict explains that these bodies differ at the path, as far as both have it."""
     one, other = [{"body": nats}], [{"body": railgun}]
@@ -128,7 +129,7 @@ def explained(
     for part in path.split("."):
         left, right = (left or {}).get(part), (right or {}).get(part)
     difference = Difference((0, "body", *path.split(".")), left, right)
-    moment = Moment(operation, one, other, [], lambda asked: normal(driver.send(asked)))
+    moment = Moment(operation, one, other, before, lambda asked: normal(driver.send(asked)))
     return any(mask.explains(moment, difference) for mask in masks(conflict))
 
 
@@ -177,13 +178,13 @@ DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
         ("C-41", CREATE, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), False),
         ("C-41", PLACED, refusal(10052), refusal(10025, 'invalid JSON: field "placement" …'), True),
         ("C-41", PLACED, refusal(10052), {"config": {}}, False),
-        ("DEL-03", DELETE, refusal(10057), refusal(10043), True),
-        ("DEL-03", DELETE, refusal(10057), {"success": True}, False),
-        ("DEL-03", CREATE, refusal(10057), refusal(10043), False),
-        ("TTL-03", replace(PUBLISH, headers=(("Nats-TTL", "-1"),)), {"seq": 1}, refusal(10165), True),
-        ("TTL-03", PUBLISH, {"seq": 1}, refusal(10165), False),
-        ("CON-10", replace(CONSUMER, body={"action": "create"}), refusal(10148), {"name": "C1"}, True),
-        ("CON-10", CONSUMER, refusal(10148), {"name": "C1"}, False),
+        ("C-51", DELETE, refusal(10057), refusal(10043), True),
+        ("C-51", DELETE, refusal(10057), {"success": True}, False),
+        ("C-51", CREATE, refusal(10057), refusal(10043), False),
+        ("C-55", replace(PUBLISH, headers=(("Nats-TTL", "-1"),)), {"seq": 1}, refusal(10165), True),
+        ("C-55", PUBLISH, {"seq": 1}, refusal(10165), False),
+        ("C-57", replace(CONSUMER, body={"action": "create"}), refusal(10148), {"name": "C1"}, True),
+        ("C-57", CONSUMER, refusal(10148), {"name": "C1"}, False),
     ],
 )
 def test_a_mask_explains_its_conflict_and_nothing_else(
@@ -202,3 +203,146 @@ def test_only_the_text_of_a_json_error_is_masked(memory: MemoryDriver) -> None:
     assert explained("C-41", memory, CREATE, one, other, "error.description")
     assert not explained("C-41", memory, CREATE, one, other, "error.code")
     assert not explained("C-41", memory, CREATE, one, refusal(10052, "no"), "error.description")
+
+
+# ------------------------------------------------------------ masks that ask what was done before
+
+INTEREST = Call("STREAM.CREATE.S1", {"name": "S1", "subjects": ["a.*"], "retention": "interest"})
+INFO = Call("CONSUMER.INFO.S1.C1")
+PURGE = Call("STREAM.PURGE.S1")
+
+
+def asked(name: str = "C1", **config: Any) -> Call:
+    return Call(f"CONSUMER.CREATE.S1.{name}", {"stream_name": "S1", "config": config})
+
+
+def info(name: str = "C1", **fields: Any) -> dict[str, Any]:
+    return {"stream_name": "S1", "name": name, **fields}
+
+
+def state(stream: str, messages: int) -> dict[str, Any]:
+    return {"config": {"name": stream}, "state": {"messages": messages}}
+
+
+def test_a_first_sequence_is_masked_where_nats_repeats_the_last_update(memory: MemoryDriver) -> None:
+    update = Call("STREAM.UPDATE.S1", {"name": "S1", "first_seq": 7})
+    railgun = {"config": {"name": "S1"}}
+
+    def masked(value: int, *before: Operation) -> bool:
+        told = {"config": {"name": "S1", "first_seq": value}}
+        done = [(one, []) for one in before]
+        return explained("C-48", memory, Call("STREAM.INFO.S1"), told, railgun, "config.first_seq", done)
+
+    assert masked(7, CREATE, update)
+    assert not masked(8, CREATE, update)
+    assert not masked(7, CREATE)
+    assert not masked(7, replace(update, name="STREAM.UPDATE.S2"))
+
+
+@pytest.mark.parametrize(
+    "limits, nats, railgun, masked",
+    [
+        ({"max_msgs_per_subject": 1, "max_msgs": 2}, 1, 2, True),
+        ({"max_msgs_per_subject": 1, "max_msgs": 2}, 2, 1, False),
+        ({"max_msgs": 2}, 1, 2, False),
+    ],
+)
+def test_limits_that_sink_together_leave_more_in_railgun_never_less(
+    memory: MemoryDriver, limits: dict[str, int], nats: int, railgun: int, masked: bool
+) -> None:
+    update = Call("STREAM.UPDATE.S1", {"name": "S1", **limits})
+    one, other = state("S1", nats), state("S1", railgun)
+    assert explained("C-49", memory, update, one, other, "state.messages") is masked
+
+
+@pytest.mark.parametrize(
+    "most, body, concerned, masked",
+    [
+        (1, '-NAK {"delay": 1}', "C1", True),
+        (2, '-NAK {"delay": 1}', "C1", False),  # a delivery is left
+        (1, "-NAK", "C1", False),
+        (1, '-NAK {"delay": 1}', "C2", False),
+    ],
+)
+def test_only_a_delayed_nak_of_the_last_delivery_is_masked(
+    memory: MemoryDriver, most: int, body: str, concerned: str, masked: bool
+) -> None:
+    delivery = {"stream": "S1", "consumer": "C1", "deliveries": 1, "sequence": 1}
+    before: list[Done] = [
+        (asked(max_deliver=most), []),
+        (asked("C2", max_deliver=most), []),
+        (Call("CONSUMER.MSG.NEXT.S1.C1"), [{"body": "", "delivery": delivery}]),
+        (Ack(0, body), []),
+    ]
+    one, other = info(concerned, num_ack_pending=1), info(concerned)
+    assert explained("C-67", memory, INFO, one, other, "num_ack_pending", before) is masked
+
+
+@pytest.mark.parametrize("counted, masked", [(2, True), (3, False), (1, False)])
+def test_what_nats_miscounts_railgun_must_count_right(
+    memory: MemoryDriver, counted: int, masked: bool
+) -> None:
+    memory.send(CREATE)
+    for _ in range(3):
+        memory.send(Publish("a.1", "x"))
+    config = {"deliver_policy": "by_start_sequence", "opt_start_seq": 2}
+    one, other = info(config=config, num_pending=9), info(config=config, num_pending=counted)
+    before: list[Done] = [(asked(**config), [])]
+    assert explained("C-61", memory, INFO, one, other, "num_pending", before) is masked
+    assert not explained("C-61", memory, INFO, one, other, "num_pending")
+
+
+@pytest.mark.parametrize(
+    "concerned, removal, masked", [("C1", PURGE, True), ("C2", PURGE, False), ("C1", INFO, False)]
+)
+def test_only_consumers_that_acknowledge_all_are_masked_after_a_removal(
+    memory: MemoryDriver, concerned: str, removal: Call, masked: bool
+) -> None:
+    before: list[Done] = [
+        (asked(ack_policy="all"), []),
+        (asked("C2", ack_policy="explicit"), []),
+        (removal, []),
+    ]
+    one, other = info(concerned), info(concerned, num_ack_pending=1)
+    assert explained("C-43", memory, INFO, one, other, "num_ack_pending", before) is masked
+
+
+@pytest.mark.parametrize(
+    "stream, filters, masked", [("S1", "a.2", True), ("S2", "a.2", False), ("S1", "a.1", False)]
+)
+def test_interest_is_masked_for_the_stream_whose_consumers_changed(
+    memory: MemoryDriver, stream: str, filters: str, masked: bool
+) -> None:
+    other_stream = Call("STREAM.CREATE.S2", {"name": "S2", "retention": "interest"})
+    before: list[Done] = [
+        (INTEREST, []),
+        (other_stream, []),
+        (asked(filter_subject="a.1", ack_policy="explicit"), []),
+        (asked(filter_subject=filters, ack_policy="explicit"), []),
+    ]
+    one, other = state(stream, 1), state(stream, 2)
+    operation = Call(f"STREAM.INFO.{stream}")
+    assert explained("C-69", memory, operation, one, other, "state.messages", before) is masked
+
+
+@pytest.mark.parametrize("left, masked", [("0", True), ("5", False)])
+def test_the_end_of_a_pull_is_masked_where_its_bytes_are_used_up(left: str, masked: bool) -> None:
+    delivered = {"body": "x", "subject": "a.1", "delivery": {"stream": "S1", "consumer": "C1"}}
+    ended = {
+        "body": "",
+        "status": "409 Message Size Exceeds MaxBytes",
+        "headers": [["Nats-Pending-Messages", "1"], ["Nats-Pending-Bytes", left]],
+    }
+    pull = Call("CONSUMER.MSG.NEXT.S1.C1", {"batch": 2, "max_bytes": 60})
+
+    def explains(nats: list[Any], railgun: list[Any]) -> bool:
+        moment = Moment(pull, nats, railgun, [], lambda _: [])
+        return any(mask.explains(moment, Difference((), nats, railgun)) for mask in masks("C-73"))
+
+    assert explains([delivered], [delivered, ended]) is masked
+    assert not explains([], [delivered, ended])
+    assert not explains([delivered, ended], [delivered])
+
+
+def test_every_mask_has_the_number_of_a_conflict() -> None:
+    assert {mask.reason[:2] for mask in MASKS} == {"C-"}

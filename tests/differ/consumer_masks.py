@@ -1,0 +1,260 @@
+"""Masks for consumers and deliveries: how nats-server and railgun may differ, by the conflict's number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from railgun.model.subjects import matches
+from tests.differ.comparing import MISSING, Difference
+from tests.differ.moments import (
+    Mask,
+    Moment,
+    Place,
+    acknowledged,
+    around,
+    at,
+    calls,
+    consumer_config,
+    consumer_configs,
+    error_numbers,
+    filters_changed,
+    last_status,
+    place,
+    requested,
+    something_removed,
+    stored,
+    stream_configs,
+)
+
+# ------------------------------------------------------------ configurations
+
+
+def _replay_of_pulls(moment: Moment, difference: Difference) -> bool:
+    """C-17: a pull consumer cannot replay at the original pace; NATS lets it."""
+    config = consumer_config(moment.operation)
+    original = config.get("replay_policy") == "original" and not config.get("deliver_subject")
+    return original and error_numbers(moment) == (None, 10182)
+
+
+def _replicas_of_consumers(moment: Moment, difference: Difference) -> bool:
+    """C-45 (CFG-16): replicas of a consumer are those of the topics; no number is refused."""
+    refused, other = error_numbers(moment)
+    return refused == 10074 and other in (None, 10059, 10134)
+
+
+def _reason_of_sampling(moment: Moment, difference: Difference) -> bool:
+    """C-56 (ADV-08): why a sampling rate cannot be read is told in one's own words."""
+    return error_numbers(moment) == (10095, 10095) and difference.field == "description"
+
+
+def _equal_consumer(moment: Moment, difference: Difference) -> bool:
+    """C-57 (CON-10): creating a consumer again with the same configuration is right; NATS refuses it for ephemeral ones."""
+    durable = consumer_config(moment.operation).get("durable_name")
+    again = requested(moment.operation).get("action") == "create"
+    return again and not durable and error_numbers(moment) == (10148, None)
+
+
+def _durable_by_update(moment: Moment, difference: Difference) -> bool:
+    """C-58 (CON-12): an update without a durable name leaves a durable one, and railgun says so."""
+    return difference.field == "durable_name" and difference.nats is MISSING
+
+
+def _unlimited_beside_a_limit(moment: Moment, difference: Difference) -> bool:
+    """C-59 (CON-13): no limit is more than the stream's; NATS compares the -1."""
+    asked = consumer_config(moment.operation).get("max_ack_pending", 0)
+    return type(asked) is int and asked < 0 and error_numbers(moment) == (None, 10121)
+
+
+# ------------------------------------------------------------ what is delivered, and what is left
+
+
+def _silent_after_new_filter(moment: Moment, difference: Difference) -> bool:
+    """C-60 (CON-14): a filter that was changed before the first delivery starts the consumer over; NATS may deliver nothing."""
+    told = any("delivery" in frame for frame in moment.nats)
+    given = any("delivery" in frame for frame in moment.railgun)
+    changed = filters_changed(moment, place(moment, difference))
+    return not difference.path and given and not told and changed
+
+
+def _miscounted(moment: Moment, difference: Difference) -> bool:
+    """C-61 (CON-28): what matches and was not delivered is counted; NATS miscounts after a new filter, or a start ahead.
+
+    What an info says of railgun must be the true number.
+    """
+    if difference.field not in ("num_pending", "pending"):
+        return False
+    about = place(moment, difference)
+    ahead = any(
+        config.get("deliver_policy") == "by_start_sequence" for config in consumer_configs(moment, about)
+    )
+    if not ahead and not filters_changed(moment, about):
+        return False
+    info = at(moment.railgun, difference.path[:-1])
+    config = info.get("config", {})
+    if config.get("deliver_policy") not in ("all", "by_start_sequence"):
+        return True  # a count of deliveries, or from a start that only the server knows
+    begin = max(info.get("delivered", {}).get("stream_seq", 0) + 1, config.get("opt_start_seq", 0))
+    left = sum(message["seq"] >= begin for message in _selected(moment, about.stream, config))
+    return left == (0 if difference.railgun is MISSING else difference.railgun)
+
+
+def _selected(moment: Moment, stream: str, config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The stored messages that match the filters of a consumer."""
+    one = config.get("filter_subject")
+    filters = [one] if one else config.get("filter_subjects", [">"])
+    for message in stored(moment, stream):
+        if any(matches(pattern, message["subject"]) for pattern in filters):
+            yield message
+
+
+def _silent_after_an_eviction(moment: Moment, difference: Difference) -> bool:
+    """C-62 (STA-06): a start at the last of each subject goes on with what is left; NATS falls silent if a limit removes them."""
+    told = any("delivery" in frame for frame in moment.nats)
+    given = any("delivery" in frame for frame in moment.railgun)
+    started = any(consumer_config(call).get("deliver_policy") == "last_per_subject" for call in calls(moment))
+    limited = any(requested(call).get("max_msgs_per_subject") in (1, 2) for call in calls(moment))
+    return not difference.path and given and not told and started and limited
+
+
+# ------------------------------------------------------------ pulls
+
+
+def _bytes_of_delivered_headers(moment: Moment, difference: Difference) -> bool:
+    """C-18: so what is left of a pull's bytes differs by the headers that it was given; and by the width of numbers (PUL-06)."""
+    delivered = [frame for frame in moment.nats if "delivery" in frame]
+    extra = sum(10 + len(frame["headers"]) for frame in delivered if "headers" in frame)
+    if not extra or "headers" not in difference.path or not str(difference.nats).isdigit():
+        return False
+    return abs(int(difference.railgun) - int(difference.nats) - extra) <= 4 * len(delivered)
+
+
+def _batch_of_none(moment: Moment, difference: Difference) -> bool:
+    """C-63 (PUL-01): a pull without a batch is for one message; NATS shows in a status that it was for none."""
+    asked = requested(moment.operation).get("batch", 0)
+    return "headers" in difference.path and difference.nats == "-1" and type(asked) is int and asked < 1
+
+
+def _width_of_numbers(moment: Moment, difference: Difference) -> bool:
+    """C-64 (PUL-06): a delivery counts with the room that its numbers may take; NATS counts the digits that they have."""
+    if len(difference.path) < 4 or difference.path[1] != "headers":
+        return False
+    frame, _, header, _ = difference.path
+    assert isinstance(frame, int)
+    assert isinstance(header, int)
+    messages = sum("delivery" in one for one in moment.nats)
+    few = abs(int(difference.nats) - int(difference.railgun)) <= 4 * messages
+    return moment.nats[frame]["headers"][header][0] == "Nats-Pending-Bytes" and few
+
+
+def _negative_patience(moment: Moment, difference: Difference) -> bool:
+    """C-65 (PUL-12): a pull that expires before it came, or takes fewer than no bytes, is a bad request; NATS ends it at once."""
+    status = last_status(moment.railgun)
+    return status.startswith("400 Bad Request - ") and status.endswith(" can not be negative")
+
+
+def _reason_of_bad_pulls(moment: Moment, difference: Difference) -> bool:
+    """C-66 (PUL-12): why a pull cannot be read is told in one's own words."""
+    bad = "400 Bad Request - "
+    return last_status(moment.nats).startswith(bad) and last_status(moment.railgun).startswith(bad)
+
+
+def _bytes_used_up(moment: Moment, difference: Difference) -> bool:
+    """C-73 (PUL-06): a pull whose bytes are used up to the last one is told so; NATS ends it without a word."""
+    if difference.path or len(moment.railgun) != len(moment.nats) + 1 or moment.railgun[:-1] != moment.nats:
+        return False
+    ended = moment.railgun[-1]
+    used_up = ["Nats-Pending-Bytes", "0"] in ended.get("headers", [])
+    return used_up and ended.get("status") == "409 Message Size Exceeds MaxBytes"
+
+
+def _end_at_the_wall(moment: Moment, difference: Difference) -> bool:
+    """C-68 (RDL-12): a pull meets the wall of max_ack_pending where there is something behind it; NATS is silent there anyway."""
+    ended = {"body": "", "status": "404 No Messages"}
+    return not difference.path and moment.railgun == [*moment.nats, ended]
+
+
+# ------------------------------------------------------------ pending messages and floors
+
+_OF_PENDING: Final = {"ack_floor", "num_ack_pending", "num_redelivered", "delivery"}
+
+
+def _removal_under_ack_all(moment: Moment, difference: Difference) -> bool:
+    """C-43: NATS takes the removal of a pending message for an ack of all below it; railgun delivers those again.
+
+    So consumers with that policy differ, and streams that keep what their consumers have not acknowledged.
+    """
+    about = place(moment, difference)
+    if not any(config.get("ack_policy") == "all" for config in consumer_configs(moment, about)):
+        return False
+    if "state" in difference.path:
+        retentions = {config.get("retention") for config in stream_configs(moment, about.stream)}
+        of_pending = bool(retentions & {"interest", "workqueue"})
+    else:
+        of_pending = not difference.path or bool(_OF_PENDING & set(difference.path))
+    return of_pending and something_removed(moment, about.stream)
+
+
+def _delayed_last_try(moment: Moment, difference: Difference) -> bool:
+    """C-67 (RDL-08): the last delivery's nak ends the message at once, with or without a delay; NATS waits the delay out."""
+    about = place(moment, difference)
+    if not {"ack_floor", "num_ack_pending", "state"} & set(difference.path):
+        return False
+    for ack, delivery in acknowledged(moment):
+        found = Place(delivery["stream"], delivery["consumer"])
+        if ack.body.startswith("-NAK ") and about in (found, Place(found.stream)):
+            asked = [config.get("max_deliver") for config in consumer_configs(moment, found)]
+            if any(type(most) is int and 0 < most <= delivery["deliveries"] for most in asked):
+                return True
+    return False
+
+
+def _nothing_delivered(moment: Moment, difference: Difference) -> bool:
+    """C-70 (SEQ-02): before the first delivery nothing was delivered; NATS shows the sequence before the start."""
+    delivered = around(moment, difference)
+    return difference.path[-2:] == ("delivered", "stream_seq") and "consumer_seq" not in delivered
+
+
+def _same_floor(moment: Moment, difference: Difference) -> bool:
+    """C-71 (SEQ-09): numbers that differ by sequences which hold no message of the consumer say the same."""
+    info = at(moment.nats, difference.path[:-2])
+    of_floor = difference.path[-2:] in (("ack_floor", "stream_seq"), ("delivered", "stream_seq"))
+    if not of_floor or "config" not in info:
+        return False
+    low, high = sorted(0 if value is MISSING else value for value in (difference.nats, difference.railgun))
+    selected = _selected(moment, info["stream_name"], info["config"])
+    return not any(low < message["seq"] <= high for message in selected)
+
+
+def _floor_after_removal(moment: Moment, difference: Difference) -> bool:
+    """C-72 (SEQ-09): all attempts up to the floor are resolved; NATS counts those of removed messages in one way or another."""
+    if difference.path[-2:] != ("ack_floor", "consumer_seq"):
+        return False
+    nats, railgun = (at(answer, difference.path[:-1]) for answer in (moment.nats, moment.railgun))
+    same = nats.get("stream_seq") == railgun.get("stream_seq")
+    return same and something_removed(moment, place(moment, difference).stream)
+
+
+CONSUMER_MASKS: Final[tuple[Mask, ...]] = (
+    Mask("C-17", _replay_of_pulls, parts=True),
+    Mask("C-18", _bytes_of_delivered_headers),
+    Mask("C-45", _replicas_of_consumers, parts=True),
+    Mask("C-56", _reason_of_sampling),
+    Mask("C-57", _equal_consumer),
+    Mask("C-58", _durable_by_update),
+    Mask("C-59", _unlimited_beside_a_limit, parts=True),
+    Mask("C-60", _silent_after_new_filter, parts=True),
+    Mask("C-61", _miscounted),
+    Mask("C-62", _silent_after_an_eviction, parts=True),
+    Mask("C-63", _batch_of_none),
+    Mask("C-64", _width_of_numbers),
+    Mask("C-65", _negative_patience, parts=True),
+    Mask("C-66", _reason_of_bad_pulls),
+    Mask("C-67", _delayed_last_try, parts=True),
+    Mask("C-68", _end_at_the_wall),
+    Mask("C-70", _nothing_delivered),
+    Mask("C-71", _same_floor),
+    Mask("C-72", _floor_after_removal),
+    Mask("C-73", _bytes_used_up),
+    Mask("C-43", _removal_under_ack_all, parts=True),
+)

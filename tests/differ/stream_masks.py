@@ -1,0 +1,204 @@
+"""Masks for streams and their messages: how nats-server and railgun may differ, by the conflict's number."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.differ.comparing import MISSING, Difference
+from tests.differ.moments import (
+    Mask,
+    Moment,
+    Place,
+    accepted,
+    around,
+    at,
+    body_of,
+    consumer_config,
+    consumer_configs,
+    error_numbers,
+    error_of,
+    filters_changed,
+    last_status,
+    place,
+    place_of,
+    requested,
+    stored,
+    stream_configs,
+)
+from tests.differ.operations import Call, Publish
+
+# ------------------------------------------------------------ configurations
+
+
+def _texts_of_json_errors(moment: Moment, difference: Difference) -> bool:
+    """C-41: JSON that does not fit is refused with the same number, and a text of one's own."""
+    return error_numbers(moment) == (10025, 10025) and difference.field == "description"
+
+
+_NOT_NEEDED: Final = (  # fields that NATS knows, and railgun only where they say the default
+    "allow_batched",
+    "compression",
+    "direct",
+    "pause_until",
+    "persist_mode",
+    "placement",
+    "priority_groups",
+    "priority_policy",
+    "template_owner",
+)
+
+
+def _fields_not_needed(moment: Moment, difference: Difference) -> bool:
+    """C-41: a field that railgun does not need is refused by its name where it says more than the default."""
+    text = error_of(moment.railgun).get("description", "")
+    given = requested(moment.operation) | consumer_config(moment.operation)
+    return any(given.get(field) and field in text for field in _NOT_NEEDED)
+
+
+def _nothing_to_rewrite_to(moment: Moment, difference: Difference) -> bool:
+    """C-41: a transform or a republish without a destination is refused; NATS takes it and does nothing."""
+    text = error_of(moment.railgun).get("description", "")
+    return not error_of(moment.nats) and text.endswith('.dest": field required')
+
+
+def _equal_subjects(moment: Moment, difference: Difference) -> bool:
+    """C-44 (CFG-09): equal subjects are duplicates; NATS calls them overlapping."""
+    return difference.railgun == "duplicate subjects detected" and "overlaps with" in str(difference.nats)
+
+
+def _mirror_direct_by_update(moment: Moment, difference: Difference) -> bool:
+    """C-46 (CFG-22): only a mirror has mirror_direct; NATS forgets to ask in an update."""
+    text = error_of(moment.railgun).get("description")
+    return text == "stream has no mirror but does have mirror direct"
+
+
+# ------------------------------------------------------------ updates
+
+
+def _first_sequence_by_update(moment: Moment, difference: Difference) -> bool:
+    """C-48 (UPD-01): the first sequence of a stream that has begun is not changed; NATS repeats what the update said."""
+    if difference.path[-2:] != ("config", "first_seq"):
+        return False
+    stream = at(moment.nats, difference.path[:-1]).get("name")
+    updates = [
+        one for one in accepted(moment) if one.verb == "STREAM.UPDATE" and place_of(one).stream == stream
+    ]
+    return bool(updates) and (requested(updates[-1]).get("first_seq") or MISSING) == difference.nats
+
+
+def _order_of_limits(moment: Moment, difference: Difference) -> bool:
+    """C-49 (UPD-06): of several limits that sink at once, the one of each subject counts first here, and last in NATS.
+
+    So what is left here is never less than there.
+    """
+    if not isinstance(moment.operation, Call) or moment.operation.verb != "STREAM.UPDATE":
+        return False
+    asked = requested(moment.operation)
+    several = bool(asked.get("max_msgs_per_subject") and (asked.get("max_msgs") or asked.get("max_bytes")))
+    left = [body_of(answer).get("state", {}).get("messages", 0) for answer in (moment.nats, moment.railgun)]
+    return several and "state" in difference.path and left == sorted(left)
+
+
+def _unlimited_consumers(moment: Moment, difference: Difference) -> bool:
+    """C-50 (UPD-17): a consumer without a limit is above every limit; NATS compares its -1."""
+    return error_numbers(moment) == (None, 10069)
+
+
+# ------------------------------------------------------------ what is stored
+
+
+def _bytes_of_headers(moment: Moment, difference: Difference) -> bool:
+    """C-18: NATS counts the line ``NATS/1.0`` and a space in each header, for all messages that are stored."""
+    if difference.path[-2:] != ("state", "bytes") or MISSING in (difference.nats, difference.railgun):
+        return False
+    stream = at(moment.nats, difference.path[:-2])["config"]["name"]
+    extra = sum(10 + len(message["hdrs"]) for message in stored(moment, stream) if "hdrs" in message)
+    return bool(difference.nats == difference.railgun + extra)
+
+
+def _nothing_deleted(moment: Moment, difference: Difference) -> bool:
+    """C-47 (CFG-33): a brand-new stream has lost nothing; NATS lists sequence 0 as deleted."""
+    lists_zero = around(moment, difference).get("deleted") == [0]
+    return difference.field in ("deleted", "num_deleted") and lists_zero
+
+
+def _interest_after_a_change(moment: Moment, difference: Difference) -> bool:
+    """C-69 (RET-13, RET-14): who is interested is known from the consumers there are; NATS forgets after some changes."""
+    about = Place(place(moment, difference).stream)
+    if "state" not in difference.path or not any(
+        config.get("retention") == "interest" for config in stream_configs(moment, about.stream)
+    ):
+        return False
+    to_interest = any(
+        call.verb == "STREAM.UPDATE" and requested(call).get("retention") == "interest"
+        for call in accepted(moment)
+        if place_of(call).stream == about.stream
+    )
+    unacked = any(config.get("ack_policy", "none") == "none" for config in consumer_configs(moment, about))
+    return filters_changed(moment, about) or (to_interest and unacked)
+
+
+# ------------------------------------------------------------ publishing, reading, removing
+
+
+def _duplicate_first(moment: Moment, difference: Difference) -> bool:
+    """C-26: a repeated id is a duplicate, also where its expectation does not hold any more, or could never hold."""
+    if not isinstance(moment.operation, Publish):
+        return False
+    names = {name for name, value in moment.operation.headers if value}
+    return (
+        "Nats-Msg-Id" in names
+        and any(name.startswith(("Nats-Expected-Last-", "Nats-Stream-Source")) for name in names)
+        and error_of(moment.nats).get("err_code") in (10070, 10071, 10193, 10227)
+        and body_of(moment.railgun).get("duplicate") is True
+    )
+
+
+def _source_or_id(moment: Moment, difference: Difference) -> bool:
+    """C-54 (PUB-16): a wrong last id is told before a source that is not allowed; NATS tells it after."""
+    return error_numbers(moment) == (10227, 10070)
+
+
+def _invalid_life_time(moment: Moment, difference: Difference) -> bool:
+    """C-55 (TTL-03): a time to live that is none is refused; NATS takes -1 for never, and anything where nobody is interested."""
+    if not isinstance(moment.operation, Publish) or "Nats-TTL" not in dict(moment.operation.headers):
+        return False
+    return error_numbers(moment) == (None, 10165)
+
+
+def _missing_sequence(moment: Moment, difference: Difference) -> bool:
+    """C-51 (DEL-03): a message that is not there cannot be deleted; the rule allows either number."""
+    verb = moment.operation.verb if isinstance(moment.operation, Call) else ""
+    return verb == "STREAM.MSG.DELETE" and error_numbers(moment) == (10057, 10043)
+
+
+def _pending_without_headers(moment: Moment, difference: Difference) -> bool:
+    """C-52 (GET-11): what is left of a batch is counted alike with and without headers; NATS counts one more without."""
+    asked = requested(moment.operation)
+    return bool(asked.get("no_hdr") and asked.get("batch")) and "headers" in difference.path
+
+
+def _view_of_the_future(moment: Moment, difference: Difference) -> bool:
+    """C-53 (GET-16): the view as of a sequence that is still to come is what there is now; NATS finds nothing."""
+    return "up_to_seq" in requested(moment.operation) and last_status(moment.nats) == "404 No Results"
+
+
+STREAM_MASKS: Final[tuple[Mask, ...]] = (
+    Mask("C-18", _bytes_of_headers),
+    Mask("C-26", _duplicate_first),
+    Mask("C-41", _texts_of_json_errors),
+    Mask("C-41", _fields_not_needed, parts=True),
+    Mask("C-41", _nothing_to_rewrite_to, parts=True),
+    Mask("C-44", _equal_subjects),
+    Mask("C-46", _mirror_direct_by_update, parts=True),
+    Mask("C-47", _nothing_deleted),
+    Mask("C-48", _first_sequence_by_update),
+    Mask("C-49", _order_of_limits, parts=True),
+    Mask("C-50", _unlimited_consumers, parts=True),
+    Mask("C-51", _missing_sequence),
+    Mask("C-52", _pending_without_headers),
+    Mask("C-53", _view_of_the_future),
+    Mask("C-54", _source_or_id),
+    Mask("C-55", _invalid_life_time, parts=True),
+    Mask("C-69", _interest_after_a_change, parts=True),
+)
