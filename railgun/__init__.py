@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from railgun.client.consuming.listeners import AsyncListener, Listener
 from railgun.client.facade.advisories import Advisories, Advisory, AsyncAdvisories
 from railgun.client.facade.async_railgun import AsyncRailgun, connect_async
 from railgun.client.facade.consumer import AsyncConsumer, Consumer
 from railgun.client.facade.handlers import Reject
+from railgun.client.facade.listener import AsyncListener, Listener
 from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.facade.messages import AsyncMessages, Messages
 from railgun.client.facade.ordered import AsyncOrderedConsumer, OrderedConsumer

@@ -39,6 +39,8 @@ from __future__ import annotations
 
 import re
 
+START_A_WORKER = "start one with `railgun worker` or `faust -A railgun worker`"
+
 __all__ = [
     "AlreadyAcknowledged",
     "ApiError",

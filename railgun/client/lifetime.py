@@ -7,7 +7,7 @@ import os
 import weakref
 from typing import Protocol
 
-from railgun.client import settlements as futures
+from railgun.client import settlements
 
 
 class Closable(Protocol):
@@ -35,7 +35,7 @@ def closed(connection: Closable) -> None:
 
 
 def _after_fork() -> None:
-    futures.renew_guard()
+    settlements.renew_guard()
     for connection in list(_open):
         _of_the_parent.append(connection)
         connection.abandon()

@@ -212,16 +212,3 @@ class Future(Generic[T_co]):
             if waiter is not None:
                 yield from waiter
         return self._outcome()
-
-
-class CallFuture(Future[T]):
-    """The future of a settlement that carries one value."""
-
-    __slots__ = ()
-
-    def __init__(self, settlement: Settlement[T]) -> None:
-        self._settlement = settlement
-
-    def _outcome(self) -> T:
-        settlement: Settlement[T] = self._settlement
-        return settlement.get()

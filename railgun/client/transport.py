@@ -14,6 +14,7 @@ from railgun.model.messages import StoredMessage
 from railgun.protocol.replies import Located
 
 Delivered = Callable[[RailgunError | None], None]  # None: the broker has it
+Send = Callable[[int, bytes, str, bytes, Delivered], None]  # partition, key, kind, value; as Transport.send
 TakeAdvisories = Callable[[list[tuple[str, bytes]]], None]  # (subject, JSON) each
 
 

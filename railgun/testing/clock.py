@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from railgun.client.facade.railgun import Railgun
-from railgun.client.operations.streams import advance_clock
+from railgun.client.operations.shards import advance_clock
 from railgun.model.durations import to_nanos
 
 

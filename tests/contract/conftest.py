@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import railgun
-from railgun.client.transports.memory.memory_transport import forget
+from railgun.client.transports.memory.memory_cluster import forget
 from railgun.testing import Clock
 from tests.support.streams import Make, Unique
 from tests.support.worker_process import WorkerProcess

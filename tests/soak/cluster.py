@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from railgun.client.operations.streams import ping
+from railgun.client.operations.shards import ping
 from tests.chaos.cluster import TAKEOVER, TormentedCluster
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS

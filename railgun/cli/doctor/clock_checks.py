@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railgun.cli.doctor.findings import Finding, note, ok
-from railgun.client.operations.streams import Pong
+from railgun.client.operations.shards import Pong
 from railgun.model.durations import NANOS
 
 _TOLERATED = 1.0  # seconds

@@ -10,8 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from railgun.client.transport import Topology
-from railgun.protocol.registry import Protected, RegisteredStream, ShardOwner, StreamGone, parse
+from railgun.protocol.registry import RegisteredStream, ShardOwner, StreamGone, parse
 from railgun.protocol.unreadable import Skipped, Unreadable
 
 logger = logging.getLogger(__name__)
@@ -34,13 +33,7 @@ class RegistryView:
         self._by_token: dict[
             str, dict[str, RegisteredStream]
         ] = {}  # first token, or "*" for a wildcard -> streams by name
-        self._topology: Topology | None = None
         self._skipped = Skipped(logger)
-
-    @property
-    def topology(self) -> Topology | None:
-        """What the cluster recorded of itself, None if it has not started yet."""
-        return self._topology
 
     def apply(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Take over records of the registry, in order. One that cannot be read is skipped: what was known stays."""
@@ -49,9 +42,6 @@ class RegistryView:
         with self._lock:
             for key, value in records:
                 match parse(key, value):
-                    case Protected() as cluster:
-                        self._topology = Topology(cluster.partitions, cluster.reply_factor)
-                        changed = True
                     case RegisteredStream() as stream:
                         self._remove(stream.name)
                         self._add(stream)

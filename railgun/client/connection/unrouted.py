@@ -59,8 +59,8 @@ class Unrouted:
                 subject, pack = self._queue.popleft()
                 self._routing = pack
             try:
-                known = self._connection.routes.get(subject)
-                lane = known or self._connection.route(subject, self._connection.timeout)
+                known = self._connection.routing.routes.get(subject)
+                lane = known or self._connection.routing.route(subject, self._connection.timeout)
                 pack.stream = lane.stream
                 with self._lock:
                     self._forget(pack)

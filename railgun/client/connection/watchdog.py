@@ -10,14 +10,13 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from railgun.errors import ConnectionLost, NotAuthorized, NoWorker, RailgunError
+from railgun.errors import START_A_WORKER, ConnectionLost, NotAuthorized, NoWorker, RailgunError
 
 if TYPE_CHECKING:
     from railgun.client.connection.connection import Connection
 
 logger = logging.getLogger(__name__)
 
-START_A_WORKER = "start one with `railgun worker` or `faust -A railgun worker`"
 _TICK = 0.1
 _PATIENCE = 1.0  # silence of so many seconds, with something waiting, is worth asking who is alive
 
@@ -61,7 +60,7 @@ class Watchdog:
 
     def _no_worker(self, now: float) -> NoWorker | None:
         """Two looks in a row that found the group empty: a single one may fall into a restart."""
-        if now - max(self._connection.heard, self._asked) < _PATIENCE:
+        if now - max(self._connection.routing.heard, self._asked) < _PATIENCE:
             return None
         self._asked = now
         if self._connection.transport.workers() != 0:

@@ -18,9 +18,9 @@ from railgun.protocol.commands import AckRun
 from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
+    from railgun.client.consuming.delivery import Delivery
     from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.consuming.runs import DeliveredRun
-    from railgun.client.facade.message import Delivery
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
+    from railgun.client.consuming.delivery import Delivery
     from railgun.client.consuming.hub import ConsumerHub
-    from railgun.client.facade.message import Delivery
 
 logger = logging.getLogger(__name__)
 
@@ -56,15 +56,14 @@ class Buffer:
 
     def put(self, lease: Lease) -> None:
         """Take the messages of a lease in, behind those of earlier ones."""
-        parcel = self.hub.book.parcel(lease, self._make, self)
+        self.hub.receive(lease, self._make, self)
+
+    def accept(self, parcel: Parcel) -> bool:
         with self.lock:
             wanted = not self.closed and self._error is None
             if wanted:
                 self._parcels.append(parcel)
-        if wanted:
-            self.hub.book.begin(parcel)
-        else:
-            self.hub.book.give_back(lease)
+        return wanted
 
     def moved(self, parcel: Parcel) -> None:
         with self.lock:
@@ -200,13 +199,13 @@ class Buffer:
         for box, runs in unread:
             if box is not None:
                 return_runs(box, runs)
-        self.hub.holdings.release(self)
+        self.hub.kept_alive.release(self)
         self._tell()
 
     def orphaned(self) -> None:
         """Whoever took from this is gone, as the garbage collector says."""
         if not self.closed:
-            self.hub.holdings.orphan(self)
+            self.hub.kept_alive.orphan(self)
 
     def failed(self, error: RailgunError) -> None:
         """Nothing more will come: whoever takes gets what is here, and then this error."""

@@ -10,15 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from railgun.client.consuming.ack_box import AckBox, Address, messages_in
+from railgun.client.link import Link
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
 from railgun.protocol.commands import CONSUME, AckRun, ConsumerCommand, Pull
-
-if TYPE_CHECKING:
-    from railgun.client.connection.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -28,15 +25,15 @@ _PAUSE = 1.0  # seconds before what the broker did not take is sent again
 class CommandSender:
     """Sends commands of one connection. Thread-safe."""
 
-    def __init__(self, connection: Connection, flush: Callable[[AckBox], None]) -> None:
-        self._connection = connection
+    def __init__(self, link: Link, flush: Callable[[AckBox], None]) -> None:
+        self._link = link
         self._flush = flush
         self._lock = threading.Lock()
         self._refused: set[AckBox] = set()  # with something that the broker did not take
         self._repeated = 0.0  # when that was last sent again
         self._undelivered = 0  # messages whose acknowledgement the broker has not confirmed
 
-    def tell(
+    def send(
         self,
         address: Address,
         pull: Pull | None = None,
@@ -68,7 +65,7 @@ class CommandSender:
             address.incarnation,
             address.consumer,
             address.number,
-            self._connection.client,
+            self._link.client,
             request,
             [*runs, *once],
             pull,
@@ -78,13 +75,13 @@ class CommandSender:
         with self._lock:
             self._undelivered += count
         try:
-            self._connection.transport.send(address.partition, key, CONSUME, command.encode(), report)
+            self._link.send(address.partition, key, CONSUME, command.encode(), report)
         except RailgunError as error:
             if box is not None and runs:
                 self._ended(box, number, runs, count, error)
             raise
 
-    def tell_later(
+    def send_or_log(
         self,
         address: Address,
         pull: Pull | None = None,
@@ -93,11 +90,13 @@ class CommandSender:
         acks: Sequence[AckRun] = (),
         cancelled: Sequence[int] = (),
     ) -> None:
-        """As :meth:`tell`, for callers with nobody to raise to: what goes wrong is logged."""
+        """As :meth:`send`, for callers that cannot raise: a failure is logged."""
         try:
-            self.tell(address, pull, box=box, acks=acks, cancelled=cancelled)
+            self.send(address, pull, box=box, acks=acks, cancelled=cancelled)
         except RailgunError as error:
-            logger.warning("consumer %s/%s could not be told: %s", address.stream, address.consumer, error)
+            logger.warning(
+                "a command to consumer %s/%s could not be sent: %s", address.stream, address.consumer, error
+            )
 
     def _ended(
         self, box: AckBox, number: int, runs: list[AckRun], count: int, error: RailgunError | None
@@ -127,7 +126,7 @@ class CommandSender:
             self._flush(box)
 
     @property
-    def untold(self) -> int:
+    def unsent(self) -> int:
         """How many messages have acknowledgements that the broker has not taken."""
         with self._lock:
             return self._undelivered + sum(box.waiting for box in self._refused)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from railgun.client.consuming.ack_box import BACK, AckBox, Address, return_runs, runs_of
 from railgun.client.consuming.pulls import CONSUMER_DELETED, OpenPull
+from railgun.client.requests import PendingCall
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
 from railgun.errors import (
@@ -32,9 +33,9 @@ from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
 
 if TYPE_CHECKING:
+    from railgun.client.consuming.delivery import Delivery
     from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.consuming.parcels import Parcel
-    from railgun.client.facade.message import Delivery
 
 _SHORTEST = (
     0.001  # a pull that should not wait; not ``no_wait``, which waits for ever at max_ack_pending (RDL-12)
@@ -63,20 +64,20 @@ class WaitingPull(Settlement[list[Any]]):
     # -- what comes
 
     def leased(self, ticket: OpenPull, lease: Lease) -> None:
-        parcel = self._hub.book.parcel(lease, self._make, self) if lease.sequences else None
+        if lease.sequences:
+            self._hub.receive(lease, self._make, self)
         with self.lock:
-            over = self._over
-            if not over:
-                if parcel is not None:
-                    self.parts.append(parcel)
+            if not self._over:
                 if lease.status:
                     self.parts.append(lease)
                 self._over = lease.done
-        if over:
-            self._hub.book.give_back(lease)
-        elif parcel is not None:
-            self._hub.book.begin(parcel)
         self._look()
+
+    def accept(self, parcel: Parcel) -> bool:
+        with self.lock:
+            if not self._over:
+                self.parts.append(parcel)
+            return not self._over
 
     def moved(self, parcel: Parcel) -> None:
         self._look()
@@ -114,7 +115,7 @@ class WaitingPull(Settlement[list[Any]]):
 
     def give_up(self) -> None:
         """The caller does not wait any longer."""
-        self._hub.book.cancel(self.ticket)
+        self._hub.pulls.cancel(self.ticket)
         back: list[tuple[AckBox, list[AckRun]]] = []
         with self.lock:
             self._over = True
@@ -149,16 +150,16 @@ class WaitingPull(Settlement[list[Any]]):
 
 def prepared(hub: ConsumerHub, stream: str, consumer: str) -> Steps[Address]:
     """The address of a consumer whose shard is listened to. Raises StreamNotFound, NoWorker, ConnectionLost."""
-    connection = hub.connection
-    connection.check()
-    if connection.registry_view.stream(stream) is None:
-        yield Blocking(lambda: connection.sync_registry(connection.timeout))
-        if connection.registry_view.stream(stream) is None:
+    link = hub.link
+    link.check()
+    if link.stream(stream) is None:
+        yield Blocking(lambda: link.sync_registry(link.timeout))
+        if link.stream(stream) is None:
             raise StreamNotFound(404, 10059, "stream not found", stream=stream)
     address = hub.address(stream, consumer)
     shards = (address.partition,)
-    if not connection.prepared(shards):
-        yield Blocking(lambda: connection.prepare(shards, connection.timeout))
+    if not link.prepared(shards):
+        yield Blocking(lambda: link.prepare(shards, link.timeout))
     hub.start()
     return address
 
@@ -192,13 +193,13 @@ def _pulled(
 ) -> Steps[list[Any]]:
     """A pull, with what the box holds and ``acks`` in the same command."""
     wait = min(max(wait, 0.0), LONGEST_WAIT)
-    patience = wait + hub.connection.timeout
-    number = hub.connection.packer.take_number()
+    patience = wait + hub.link.timeout
+    number = hub.link.requests.numbers.take()
     expires = round(max(wait, _SHORTEST) * NANOS)
     pull = Pull(number, batch, 0, expires, patience=round(patience * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)
     try:
-        hub.book.open(waiting.ticket, box, waiting.sent, acks)
+        hub.pulls.open(waiting.ticket, box, waiting.sent, acks)
         if not waiting.done and not (yield Until(waiting, patience)):
             waiting.failed(waiting.overdue(patience))
         found = waiting.messages()
@@ -242,12 +243,12 @@ def pull_refused(status: Lease, address: Address) -> ApiError | None:
 
 def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
     """Send an acknowledgement, with all that waits beside it, and wait until it is durable (ACK-13)."""
-    connection = box.hub.connection
-    limit = connection.timeout if timeout is None else timeout
+    link = box.hub.link
+    limit = link.timeout if timeout is None else timeout
     shards = (box.partition,)
-    if not connection.prepared(shards):
-        yield Blocking(lambda: connection.prepare(shards, limit))
-    call = connection.requests.confirm(box, run, limit)
+    if not link.prepared(shards):
+        yield Blocking(lambda: link.prepare(shards, limit))
+    call = _send_confirmed(box, run, limit)
     try:
         if not call.done and not (yield Until(call, limit)):
             raise call.overdue(limit)
@@ -257,6 +258,27 @@ def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
             f"the acknowledgement of message {run.sequence} of {box.stream!r} was not confirmed within {limit:g} s: "
             "ack_sync may be called again, both outcomes are safe"
         ) from error
+
+
+def _send_confirmed(box: AckBox, run: AckRun, timeout: float) -> PendingCall:
+    """Send an acknowledgement behind all that wait; the call ends once they are durable. One that fails is not sent again.
+
+    The box's lock is held: an ack_sync neither overtakes a flush that is under way nor is overtaken by a later one.
+    """
+    link = box.hub.link
+    link.check()
+    number = link.requests.numbers.take()
+    call = link.requests.add(number, timeout)
+    delivered = link.requests.reporting(number, call)
+    try:
+        with box.sending:
+            box.hub.commands.send(
+                box.address, box=box, acks=box.take(), once=[run], request=number, delivered=delivered
+            )
+    except BaseException:
+        link.requests.forget(number)
+        raise
+    return call
 
 
 def _accepted(frames: list[Frame], box: AckBox) -> None:

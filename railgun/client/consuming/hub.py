@@ -14,27 +14,26 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from railgun.client.consuming.ack_box import AckBox, Address
+from railgun.client.consuming.ack_box import BACK, AckBox, Address, lease_runs, return_runs
 from railgun.client.consuming.commands import CommandSender
+from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.fetch import WaitingPull
 from railgun.client.consuming.kept_alive import Held, KeptAlive
 from railgun.client.consuming.listeners import Listeners
-from railgun.client.consuming.parcels import Feed
+from railgun.client.consuming.parcels import Feed, Parcel, ParcelOwner, carried, unpack
 from railgun.client.consuming.pulls import OpenPulls
+from railgun.client.link import Link
 from railgun.client.settlements import Settlement
 from railgun.errors import ConnectionClosed, RailgunError
 from railgun.protocol.commands import PRESENCE, Presence
 from railgun.protocol.leases import Lease
 from railgun.protocol.routing import partition_of
 
-if TYPE_CHECKING:
-    from railgun.client.connection.connection import Connection
-
 logger = logging.getLogger(__name__)
 
-COLLECT = 0.003  # seconds that acknowledgements wait for company
+COLLECT = 0.003  # seconds in which acknowledgements are collected into one command
 PRESENCE_SECONDS = 2.0
 _FORGOTTEN = 2.5 * PRESENCE_SECONDS  # a client that says nothing for three periods is gone for a shard
 _TICK = 0.1
@@ -44,15 +43,13 @@ _RUNS = 4_000  # in one command
 class ConsumerHub:
     """The consumers' side of one connection. Thread-safe."""
 
-    def __init__(self, connection: Connection, feed: Feed) -> None:
-        self.connection = connection
+    def __init__(self, link: Link, feed: Feed) -> None:
+        self.link = link
         self.feed = feed
-        self.book = OpenPulls(self)
+        self.pulls = OpenPulls(self)
         self.listeners = Listeners(self)
-        self.holdings = KeptAlive()
-        self._teller = CommandSender(connection, self.flush)
-        self.tell = self._teller.tell
-        self.tell_later = self._teller.tell_later
+        self.kept_alive = KeptAlive()
+        self.commands = CommandSender(link, self.flush)
         self._boxes: weakref.WeakValueDictionary[tuple[str, int, str, int], AckBox]
         self._boxes = weakref.WeakValueDictionary()
         self._latest: weakref.WeakValueDictionary[tuple[str, str], AckBox] = weakref.WeakValueDictionary()
@@ -75,11 +72,9 @@ class ConsumerHub:
 
     def address(self, stream: str, consumer: str) -> Address:
         """The consumer of that name, whichever lives."""
-        known = self.connection.registry_view.stream(stream)
-        partitions = self.connection.topology.partitions
-        return Address(
-            stream, 0, consumer, 0, partition_of(stream, partitions) if known is None else known.partition
-        )
+        known = self.link.stream(stream)
+        partition = partition_of(stream, self.link.partitions) if known is None else known.partition
+        return Address(stream, 0, consumer, 0, partition)
 
     def box_of(self, lease: Lease) -> AckBox | None:
         """Where acknowledgements of the lease's messages go; None for messages that no consumer delivers."""
@@ -105,7 +100,7 @@ class ConsumerHub:
         """Leases that came together, in their order. Nothing is sent before all of them are where they belong."""
         for lease in leases:
             if lease.pull:
-                self.book.take(lease)
+                self.pulls.take(lease)
             else:
                 self.listeners.take(lease)
         while self._deferred:
@@ -114,6 +109,22 @@ class ConsumerHub:
             except IndexError:
                 return
             call()
+
+    def receive(self, lease: Lease, make: type[Delivery], owner: ParcelOwner) -> None:
+        """Get the messages of a lease to their owner: out of the lease, or from the log. What it does not accept goes back."""
+        parcel = Parcel(lease, self.box_of(lease), make, owner)
+        if not owner.accept(parcel):
+            self.give_back(lease)
+        elif carried(lease):
+            unpack(parcel)
+        else:
+            self.feed.read(parcel)
+
+    def give_back(self, lease: Lease) -> None:
+        """Return the messages of a lease to their consumer, without counting as a delivery."""
+        box = self.box_of(lease)
+        if box is not None and lease.sequences:
+            return_runs(box, lease_runs(BACK, lease))
 
     def later(self, call: Callable[[], None]) -> None:
         """Do it once the leases that came together are all where they belong. Only while leases are taken."""
@@ -138,21 +149,21 @@ class ConsumerHub:
         with box.sending:
             runs = box.take()
             for start in range(0, len(runs), _RUNS):
-                self.tell_later(box.address, box=box, acks=runs[start : start + _RUNS])
+                self.commands.send_or_log(box.address, box=box, acks=runs[start : start + _RUNS])
 
     # -- holding, being present
 
     def hold(self, held: Held) -> None:
         """Keep alive what it holds, until it is released. Raises ConnectionClosed."""
         self.start()
-        self.holdings.add(held)
+        self.kept_alive.add(held)
 
     def announce(self, shards: set[int], *, leaving: bool = False) -> None:
         """Tell these shards that this client is there, and what it listens to."""
-        value = Presence(self.connection.client, leaving, self.listeners.subjects()).encode()
+        value = Presence(self.link.client, leaving, self.listeners.subjects()).encode()
         for shard in sorted(shards):
             try:
-                self.connection.transport.send(shard, b"", PRESENCE, value, self._announced)
+                self.link.send(shard, b"", PRESENCE, value, self._announced)
             except RailgunError as error:
                 logger.info("shard %d could not be told that this client is there: %s", shard, error)
                 return
@@ -169,14 +180,14 @@ class ConsumerHub:
     def new_owner(self, partition: int) -> None:
         """The shard changed hands: pulls and presence are told again."""
         if self._closed is None and (
-            partition in self._present or any(t.address.partition == partition for t in self.book.waiting())
+            partition in self._present or any(t.address.partition == partition for t in self.pulls.waiting())
         ):
             self.announce({partition})
-            self.book.renew(partition)
+            self.pulls.renew(partition)
 
     def waiting(self) -> list[tuple[float, Settlement[Any], Callable[[RailgunError], None]]]:
         """Deadline, settlement and ending of the pulls whose callers wait."""
-        owners = [ticket.owner for ticket in self.book.waiting()]
+        owners = [ticket.owner for ticket in self.pulls.waiting()]
         return [(one.deadline, one, one.failed) for one in owners if isinstance(one, WaitingPull)]
 
     # -- the thread
@@ -202,7 +213,7 @@ class ConsumerHub:
                         self._wanted.wait(max(due - time.monotonic(), 0.0))
                     boxes, self._queue = self._queue, deque()
                 if boxes:
-                    time.sleep(COLLECT)  # for company, not for luck
+                    time.sleep(COLLECT)  # collect more acks into one command
                     for box in boxes:
                         self.flush(box)
                 now = time.monotonic()
@@ -211,22 +222,22 @@ class ConsumerHub:
                     self._tick(now)
         except Exception as error:
             logger.exception("the thread of the consumers ended")
-            self.connection.failed(RailgunError(f"the thread of the consumers ended: {error!r}"))
+            self.link.failed(RailgunError(f"the thread of the consumers ended: {error!r}"))
 
     def _tick(self, now: float) -> None:
-        self._teller.repeat(now)
-        self.holdings.tick(now)
+        self.commands.repeat(now)
+        self.kept_alive.tick(now)
         if now - self._due >= PRESENCE_SECONDS:
             self._due = now
-            shards = {ticket.address.partition for ticket in self.book.waiting()} | self.listeners.shards()
+            shards = {ticket.address.partition for ticket in self.pulls.waiting()} | self.listeners.shards()
             if shards:
                 self.announce(shards)
             else:
                 self._last_present = 0.0
         if self._renew:
             self._renew = False
-            for shard in {ticket.address.partition for ticket in self.book.waiting()}:
-                self.book.renew(shard)
+            for shard in {ticket.address.partition for ticket in self.pulls.waiting()}:
+                self.pulls.renew(shard)
 
     # -- the end
 
@@ -235,10 +246,10 @@ class ConsumerHub:
 
         The transport must still take commands.
         """
-        self.holdings.close(timeout)
+        self.kept_alive.close(timeout)
         over = ConnectionClosed("the connection was closed before the pull was answered")
-        for ticket in self.book.waiting():
-            self.book.cancel(ticket)
+        for ticket in self.pulls.waiting():
+            self.pulls.cancel(ticket)
             ticket.owner.failed(over)
         with self._wanted:
             if self._closed is None:
@@ -248,7 +259,7 @@ class ConsumerHub:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(5.0)
-        self._teller.repeat(math.inf)
+        self.commands.repeat(math.inf)
         for box in boxes:
             self.flush(box)
         if self._present:
@@ -257,10 +268,10 @@ class ConsumerHub:
 
     def report(self) -> None:
         """After the broker was given its time: say what it has not taken."""
-        if self._teller.untold:
+        if self.commands.unsent:
             logger.error(
                 "closed before the broker had the acknowledgements of %d messages: they will be delivered again",
-                self._teller.untold,
+                self.commands.unsent,
             )
 
     def failed(self, error: RailgunError) -> None:
@@ -273,8 +284,8 @@ class ConsumerHub:
             self._wanted.notify_all()
         if waiting:
             logger.error("acknowledgements of %d messages could not be sent: %s", waiting, error)
-        self.holdings.failed(error)
-        for ticket in self.book.waiting():
+        self.kept_alive.failed(error)
+        for ticket in self.pulls.waiting():
             ticket.owner.failed(error)
         self.feed.close()
 
@@ -282,5 +293,5 @@ class ConsumerHub:
         """In a forked child: the lock may be held by a thread that does not exist here."""
         self._wanted = threading.Condition()
         self._closed = error
-        self._teller.abandon()
-        self.book, self.listeners, self.holdings = OpenPulls(self), Listeners(self), KeptAlive()
+        self.commands.abandon()
+        self.pulls, self.listeners, self.kept_alive = OpenPulls(self), Listeners(self), KeptAlive()

@@ -8,14 +8,9 @@ kept alive, and given back at the end, as what is pulled.
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from railgun.client import steps
 from railgun.client.consuming.push_buffer import PushBuffer
-from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.steps import Blocking, Steps
 from railgun.errors import ConfigError
 from railgun.model.subjects import Filter, has_wildcard, is_valid
@@ -24,8 +19,6 @@ from railgun.protocol.leases import Lease
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub
 
-_CHUNK = 32
-
 
 class Listeners:
     """Everything that listens in one connection. Thread-safe."""
@@ -33,154 +26,65 @@ class Listeners:
     def __init__(self, hub: ConsumerHub) -> None:
         self._hub = hub
         self._lock = threading.Lock()
-        self._intakes: list[PushBuffer] = []
+        self._buffers: list[PushBuffer] = []
         self._filters: dict[str, Filter] = {}  # of subjects with wildcards
         self._turn = 0
 
-    def add(self, intake: PushBuffer) -> None:
+    def add(self, buffer: PushBuffer) -> None:
         """Listen, and tell the shards. Their answers must be read already."""
-        self._hub.hold(intake)
+        self._hub.hold(buffer)
         with self._lock:
-            self._intakes.append(intake)
-            if has_wildcard(intake.subject):
-                self._filters[intake.subject] = Filter((intake.subject,))
-        self._hub.announce(self._shards_of(intake))
+            self._buffers.append(buffer)
+            if has_wildcard(buffer.subject):
+                self._filters[buffer.subject] = Filter((buffer.subject,))
+        self._hub.announce(self._shards_of(buffer))
 
-    def remove(self, intake: PushBuffer) -> None:
+    def remove(self, buffer: PushBuffer) -> None:
         with self._lock:
-            if intake not in self._intakes:
+            if buffer not in self._buffers:
                 return
-            self._intakes.remove(intake)
-        self._hub.announce(self._shards_of(intake))
+            self._buffers.remove(buffer)
+        self._hub.announce(self._shards_of(buffer))
 
-    def _shards_of(self, intake: PushBuffer) -> set[int]:
-        if intake.shard is not None:
-            return {intake.shard}
-        return set(range(self._hub.connection.topology.partitions))
+    def _shards_of(self, buffer: PushBuffer) -> set[int]:
+        if buffer.shard is not None:
+            return {buffer.shard}
+        return set(range(self._hub.link.partitions))
 
     def subjects(self) -> list[tuple[str, str]]:
         """What is listened to, as shards are told."""
         with self._lock:
-            return sorted({(one.subject, one.group) for one in self._intakes})
+            return sorted({(one.subject, one.group) for one in self._buffers})
 
     def shards(self) -> set[int]:
         """Where this client must be known to listen."""
         with self._lock:
-            intakes = list(self._intakes)
-        return set().union(*(self._shards_of(one) for one in intakes))
+            buffers = list(self._buffers)
+        return set().union(*(self._shards_of(one) for one in buffers))
 
     def take(self, lease: Lease) -> None:
         """Give what was pushed to those who listen; what nobody wants any more goes back."""
         with self._lock:
-            hearing = [one for one in self._intakes if one.group == lease.group and self._hears(one, lease)]
+            hearing = [one for one in self._buffers if one.group == lease.group and self._hears(one, lease)]
             if lease.group and hearing:
                 self._turn += 1
                 hearing = [hearing[self._turn % len(hearing)]]
         if not hearing:
-            self._hub.book.give_back(lease)
-        for intake in hearing:
-            intake.pushed(lease)
+            self._hub.give_back(lease)
+        for buffer in hearing:
+            buffer.pushed(lease)
 
-    def _hears(self, intake: PushBuffer, lease: Lease) -> bool:
-        known = self._filters.get(intake.subject)
-        return intake.subject == lease.subject if known is None else known.matches(lease.subject)
+    def _hears(self, buffer: PushBuffer, lease: Lease) -> bool:
+        known = self._filters.get(buffer.subject)
+        return buffer.subject == lease.subject if known is None else known.matches(lease.subject)
 
 
-def listen(hub: ConsumerHub, intake: PushBuffer) -> Steps[None]:
+def listen(hub: ConsumerHub, buffer: PushBuffer) -> Steps[None]:
     """Begin to listen: fix the positions in the answers first."""
-    if not is_valid(intake.subject):
-        raise ConfigError(f"{intake.subject!r} is no subject to listen on")
-    connection = hub.connection
-    shards = range(connection.topology.partitions) if intake.shard is None else (intake.shard,)
-    if not connection.prepared(shards):
-        yield Blocking(lambda: connection.prepare(shards, connection.timeout))
-    hub.listeners.add(intake)
-
-
-class Listener:
-    """A plain listener; iterate over it, or take what is there. A context manager. Made by ``rg.listen``.
-
-    Messages of a push consumer are acknowledged as any other. Iterating ends when it is closed, from whichever thread.
-    """
-
-    def __init__(self, intake: PushBuffer) -> None:
-        self._intake = intake
-        weakref.finalize(self, intake.orphaned)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def subject(self) -> str:
-        return self._intake.subject
-
-    def __iter__(self) -> Iterator[Message]:
-        ready = self._intake.ready
-        while steps.run(self._intake.some()):
-            for _ in range(_CHUNK):
-                try:
-                    message = ready.popleft()
-                except IndexError:
-                    break
-                yield message
-
-    def fetch(self, count: int, wait: float = 1.0) -> list[Message]:
-        """Up to ``count`` messages; fewer, or none, when ``wait`` seconds are over."""
-        return steps.run(self._intake.take(count, wait))
-
-    def next(self, wait: float = 1.0) -> Message | None:
-        """The next message, None when none came in time."""
-        found = self.fetch(1, wait)
-        return found[0] if found else None
-
-    def close(self) -> None:
-        """Listen no more; what was not taken goes back to its consumer."""
-        self._intake.close()
-
-
-class AsyncListener:
-    """As :class:`Listener`; every call is awaited."""
-
-    def __init__(self, intake: PushBuffer) -> None:
-        self._intake = intake
-        weakref.finalize(self, intake.orphaned)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    @property
-    def subject(self) -> str:
-        return self._intake.subject
-
-    async def __aiter__(self) -> Any:
-        ready = self._intake.ready
-        while await steps.run_async(self._intake.some()):
-            for _ in range(_CHUNK):
-                try:
-                    message: AsyncMessage = ready.popleft()
-                except IndexError:
-                    break
-                yield message
-
-    async def fetch(self, count: int, wait: float = 1.0) -> list[AsyncMessage]:
-        """See :meth:`Listener.fetch`."""
-        return await steps.run_async(self._intake.take(count, wait))
-
-    async def next(self, wait: float = 1.0) -> AsyncMessage | None:
-        """See :meth:`Listener.next`."""
-        found = await self.fetch(1, wait)
-        return found[0] if found else None
-
-    async def close(self) -> None:
-        """See :meth:`Listener.close`."""
-        self._intake.close()
+    if not is_valid(buffer.subject):
+        raise ConfigError(f"{buffer.subject!r} is not a valid subject to listen on")
+    link = hub.link
+    shards = range(link.partitions) if buffer.shard is None else (buffer.shard,)
+    if not link.prepared(shards):
+        yield Blocking(lambda: link.prepare(shards, link.timeout))
+    hub.listeners.add(buffer)

@@ -21,7 +21,7 @@ from railgun.protocol.log_record import Extras
 from railgun.protocol.replies import Located
 
 if TYPE_CHECKING:
-    from railgun.client.facade.message import Delivery
+    from railgun.client.consuming.delivery import Delivery
 
 ReadLog = Callable[[Sequence[Located], float], list[StoredMessage | None]]
 
@@ -30,6 +30,9 @@ class ParcelOwner(Protocol):
     """Who a parcel is for."""
 
     lock: threading.Lock  # guards its parcels
+
+    def accept(self, parcel: Parcel) -> bool:
+        """Note the parcel before it is read; whether it is still wanted. Called without the lock."""
 
     def moved(self, parcel: Parcel) -> None:
         """``parcel.messages`` has grown, or the parcel has ended. Called from the thread that reads, without the lock."""

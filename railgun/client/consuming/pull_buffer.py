@@ -22,8 +22,8 @@ from railgun.protocol.commands import Pull
 from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
+    from railgun.client.consuming.delivery import Delivery
     from railgun.client.consuming.hub import ConsumerHub
-    from railgun.client.facade.message import Delivery
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class PullBuffer(Buffer):
             return
         box = self.hub.latest_box(self._address.stream, self._address.consumer)
         try:
-            self.hub.book.open(ticket, box, self._sent)
+            self.hub.pulls.open(ticket, box, self._sent)
         except RailgunError as error:
             self._sent(error)
 
@@ -107,7 +107,7 @@ class PullBuffer(Buffer):
                 return None
             self._adapt(now)
             batch, limit = (1, 0) if self._one_large else (min(room, self._batch), self._bytes)
-            number = self.hub.connection.packer.take_number()
+            number = self.hub.link.requests.numbers.take()
             ticket = OpenPull(self._address, self, Pull(number, batch, limit, self._expires))
             self._tickets[number] = ticket
             return ticket
@@ -177,7 +177,7 @@ class PullBuffer(Buffer):
             logger.warning(
                 "a pull from %s was not answered and is sent again; is a worker alive?", self._name
             )
-            self.hub.tell_later(ticket.address, pull=ticket.rest())
+            self.hub.commands.send_or_log(ticket.address, pull=ticket.rest())
         if self._not_before:
             self.refill()
 
@@ -187,4 +187,4 @@ class PullBuffer(Buffer):
             tickets = list(self._tickets.values())
             self._tickets.clear()
         for ticket in tickets:
-            self.hub.book.cancel(ticket)
+            self.hub.pulls.cancel(ticket)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from railgun.client.consuming.ack_box import BACK, AckBox, Address, lease_runs, return_runs
-from railgun.client.consuming.parcels import Parcel, ParcelOwner, carried, unpack
+from railgun.client.consuming.ack_box import AckBox, Address
+from railgun.client.consuming.parcels import ParcelOwner
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
 from railgun.model.durations import NANOS
@@ -23,7 +23,6 @@ from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub
-    from railgun.client.facade.message import Delivery
 
 CONSUMER_DELETED = "Consumer Deleted"
 
@@ -89,7 +88,9 @@ class OpenPulls:
                 held = [] if box is None else box.take()
                 if box is not None and held:
                     ticket.address = box.address
-                self._hub.tell(ticket.address, ticket.pull, box=box, acks=[*held, *acks], delivered=delivered)
+                self._hub.commands.send(
+                    ticket.address, ticket.pull, box=box, acks=[*held, *acks], delivered=delivered
+                )
         except BaseException:
             self.forget(ticket)
             raise
@@ -107,7 +108,7 @@ class OpenPulls:
     def cancel(self, ticket: OpenPull) -> None:
         """Give the pull up, and tell the shard."""
         if self.forget(ticket) and not self._hub.closed:
-            self._hub.tell_later(ticket.address, cancelled=[ticket.id])
+            self._hub.commands.send_or_log(ticket.address, cancelled=[ticket.id])
 
     def waiting(self) -> list[OpenPull]:
         with self._lock:
@@ -121,7 +122,7 @@ class OpenPulls:
             if ticket.again is not None:
                 ticket.again()
             else:
-                self._hub.tell_later(ticket.address, pull=ticket.rest())
+                self._hub.commands.send_or_log(ticket.address, pull=ticket.rest())
 
     # -- leases
 
@@ -130,7 +131,7 @@ class OpenPulls:
         with self._lock:
             ticket = self._tickets.get(lease.pull)
         if ticket is None:
-            self.give_back(lease)
+            self._hub.give_back(lease)
             return
         ticket.got += sum(lease.counts)
         if lease.done:
@@ -146,22 +147,5 @@ class OpenPulls:
         ticket.address = ticket.address._replace(incarnation=0, number=0)
         if lease.sequences:
             ticket.owner.leased(ticket, lease._replace(done=False, status=0))
-        self._hub.later(lambda: self._hub.tell_later(ticket.address, pull=ticket.rest()))
+        self._hub.later(lambda: self._hub.commands.send_or_log(ticket.address, pull=ticket.rest()))
         return True
-
-    def parcel(self, lease: Lease, make: type[Delivery], owner: ParcelOwner) -> Parcel:
-        """The parcel of a lease; :meth:`begin` has it read, once the owner knows it."""
-        return Parcel(lease, self._hub.box_of(lease), make, owner)
-
-    def begin(self, parcel: Parcel) -> None:
-        """Get the parcel's messages: out of the lease, or from the log."""
-        if carried(parcel.lease):
-            unpack(parcel)
-        else:
-            self._hub.feed.read(parcel)
-
-    def give_back(self, lease: Lease) -> None:
-        """The messages of the lease were not delivered after all."""
-        box = self._hub.box_of(lease)
-        if box is not None and lease.sequences:
-            return_runs(box, lease_runs(BACK, lease))

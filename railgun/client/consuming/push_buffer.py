@@ -9,9 +9,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from railgun.api.names import ApiName, Operation, parse
-from railgun.client.calls import PendingCall
 from railgun.client.consuming.buffer import Buffer
-from railgun.client.facade.message import Delivery, status_message
+from railgun.client.consuming.delivery import Delivery, status_message
+from railgun.client.consuming.parcels import Parcel
+from railgun.client.requests import PendingCall
 from railgun.errors import ConsumerNotFound, RailgunError
 from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
@@ -66,7 +67,7 @@ class PushBuffer(Buffer):
             one = status_message(
                 self._make, self.subject, lease.status, lease.description, lease.status_headers, lease.reply
             )
-            parcel = self.hub.book.parcel(lease._replace(sequences=[], counts=[]), self._make, self)
+            parcel = Parcel(lease._replace(sequences=[], counts=[]), None, self._make, self)
             parcel.messages, parcel.done = [one], True
             with self.lock:  # behind the messages that were sent before it
                 self._parcels.append(parcel)
@@ -95,7 +96,7 @@ class PushBuffer(Buffer):
         for reply in due:
             name = parse(reply)
             if name is not None:
-                self.hub.connection.requests.say(self.hub.address(name.stream, "").partition, name)
+                self.hub.link.requests.send_unanswered(self.hub.address(name.stream, "").partition, name)
 
     def discard(self) -> None:
         """What is here is of no use to anybody: it comes again in another way."""
@@ -144,7 +145,7 @@ class BoundBuffer(PushBuffer):
             self._heard = now
             try:
                 assert self.shard is not None
-                call = self.hub.connection.requests.begin(self.shard, self._name, b"", None, _SILENCE)
+                call = self.hub.link.requests.begin(self.shard, self._name, b"", None, _SILENCE)
             except RailgunError as error:
                 logger.info("consumer %s could not be asked for: %s", self._name.text, error)
             else:

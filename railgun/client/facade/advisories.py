@@ -13,15 +13,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from railgun.client import steps
+from railgun.client.connection.connection import Connection
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import RailgunError
-
-if TYPE_CHECKING:
-    from railgun.client.connection.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +105,7 @@ class _Waiting:
         if not closed:
             if stop is not None:
                 stop()
-            self._connection.consuming.holdings.release(self)
+            self._connection.consuming.kept_alive.release(self)
             self._wake()
 
 

@@ -14,8 +14,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.connection.unrouted import Unrouted
-from railgun.client.consuming import listeners as listening
-from railgun.client.consuming.listeners import AsyncListener
+from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.advisories import AsyncAdvisories
 from railgun.client.facade.connect import (
@@ -26,11 +25,11 @@ from railgun.client.facade.connect import (
     open_connection,
 )
 from railgun.client.facade.handlers import Handlers
+from railgun.client.facade.listener import AsyncListener
 from railgun.client.facade.message import AsyncMessage
 from railgun.client.facade.stream import AsyncStream
-from railgun.client.operations import flows as session
-from railgun.client.operations import streams as operations
-from railgun.client.operations.streams import Call
+from railgun.client.operations import flows, streams
+from railgun.client.operations.call import Call
 from railgun.client.publishing.arguments import Payload, PublishOptions, message_headers, payload_bytes
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
@@ -87,6 +86,7 @@ class AsyncRailgun:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._routing = connection.routing
         self._handlers = Handlers(connection)
         self._unrouted = Unrouted(connection)
         self._scheduled: set[tuple[int, Lane]] = set()
@@ -116,22 +116,22 @@ class AsyncRailgun:
 
     async def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
         """See :meth:`railgun.Railgun.create_stream`."""
-        chosen = operations.stream_config(config, fields)
-        await self.call(operations.create_stream(chosen))
+        chosen = streams.stream_config(config, fields)
+        await self.call(streams.create_stream(chosen))
         return AsyncStream(self, chosen.name)
 
     async def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
         """See :meth:`railgun.Railgun.update_stream`."""
         if isinstance(config, StreamConfig):
-            chosen = operations.stream_config(config, fields)
+            chosen = streams.stream_config(config, fields)
         else:
-            chosen = operations.changed_config(await self.call(operations.stream_info(config)), fields)
-        await self.call(operations.update_stream(chosen))
+            chosen = streams.changed_config(await self.call(streams.stream_info(config)), fields)
+        await self.call(streams.update_stream(chosen))
         return AsyncStream(self, chosen.name)
 
     async def delete_stream(self, name: str) -> None:
         """See :meth:`railgun.Railgun.delete_stream`."""
-        await self.call(operations.delete_stream(name))
+        await self.call(streams.delete_stream(name))
 
     def stream(self, name: str) -> AsyncStream:
         """A handle; whether the stream exists shows at the first call."""
@@ -139,7 +139,7 @@ class AsyncRailgun:
 
     async def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
         """See :meth:`railgun.Railgun.streams`."""
-        return await self.call(operations.list_streams(subject))
+        return await self.call(streams.list_streams(subject))
 
     # -- publishing
 
@@ -185,15 +185,15 @@ class AsyncRailgun:
         data = payload_bytes(payload)
         limit = self._connection.timeout if timeout is None else timeout
         if not ack:
-            lane = self._connection.routes.get(subject)
+            lane = self._routing.routes.get(subject)
             if lane is None:
-                lane = await asyncio.to_thread(self._connection.route, subject, limit)
+                lane = await asyncio.to_thread(self._routing.route, subject, limit)
             if not self._connection.packer.has_room:
                 await asyncio.to_thread(self._connection.packer.wait_for_room)
             self._connection.packer.add(lane, subject, data, msg_id or "", given, block=False, silent=True)
             return None
         return await steps.run_async(
-            session.publish(self._connection, self._hand_over, subject, data, msg_id or "", given, limit)
+            flows.publish(self._connection, self._hand_over, subject, data, msg_id or "", given, limit)
         )
 
     def _hand_over(
@@ -249,7 +249,7 @@ class AsyncRailgun:
             ttl,
         )
         data = payload_bytes(payload)
-        lane = self._connection.routes.get(subject)
+        lane = self._routing.routes.get(subject)
         if lane is None or self._unrouted:
             return self._unrouted.add(subject, data, msg_id or "", given)
         self._connection.packer.check_ahead()
@@ -295,9 +295,9 @@ class AsyncRailgun:
         self, subject: str, group: str | None = None, *, statuses: bool = False
     ) -> AsyncListener:
         """See :meth:`railgun.Railgun.listen`."""
-        intake = PushBuffer(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
-        await steps.run_async(listening.listen(self._connection.consuming, intake))
-        return AsyncListener(intake)
+        buffer = PushBuffer(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
+        await steps.run_async(listen(self._connection.consuming, buffer))
+        return AsyncListener(buffer)
 
     def advisories(self) -> AsyncAdvisories:
         """See :meth:`railgun.Railgun.advisories`: ``async with rg.advisories() as told: async for advisory in told: …``."""
@@ -315,13 +315,13 @@ class AsyncRailgun:
         """See :meth:`railgun.Railgun.request`."""
         limit = self._connection.timeout if timeout is None else timeout
         return await steps.run_async(
-            session.request(self._connection, self._hand_over, name, body, headers, limit)
+            flows.request(self._connection, self._hand_over, name, body, headers, limit)
         )
 
     async def call(self, what: Call[T], timeout: float | None = None) -> T:
-        """Run one typed operation of :mod:`railgun.client.operations.streams`."""
+        """Run one typed operation of :mod:`railgun.client.operations`."""
         limit = self._connection.timeout if timeout is None else timeout
-        return await steps.run_async(session.call(self._connection, what, limit))
+        return await steps.run_async(flows.call(self._connection, what, limit))
 
     async def run_steps(self, what: Steps[T]) -> T:
         """See :meth:`railgun.Railgun.run_steps`."""

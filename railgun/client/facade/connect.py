@@ -28,11 +28,14 @@ def open_connection(
     transport: Transport
     feed: Callable[[Connection], Feed] | None = None
     if address.startswith(MEMORY):
-        from railgun.client.transports.memory.memory_transport import MemoryTransport, cluster_at
+        from railgun.client.transports.memory.memory_cluster import cluster_at
+        from railgun.client.transports.memory.memory_transport import MemoryTransport
 
         transport = MemoryTransport(cluster_at(address.removeprefix(MEMORY), names))
     elif "://" in address:
-        raise ConfigError(f"{address!r} is no address: give host:port of a Kafka broker, or memory://")
+        raise ConfigError(
+            f"{address!r} is not a valid address: give host:port of a Kafka broker, or memory://"
+        )
     else:
         from railgun.client.transports.kafka.kafka_transport import KafkaTransport
         from railgun.kafka.settings import KafkaSettings

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from railgun.client import steps
-from railgun.client.consuming import fetch as fetching
+from railgun.client.consuming import fetch
 from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.facade.messages import AsyncMessages, Messages
 from railgun.client.facade.subscription import AsyncSubscription, Subscription
-from railgun.client.operations import consumers as consumer_operations
+from railgun.client.operations import consumers
 from railgun.model.consumer_info import ConsumerInfo
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Consumer:
 
     def info(self) -> ConsumerInfo:
         """Configuration and state: what was delivered, what is unresolved, what is left (CON-27)."""
-        return self._railgun.call(consumer_operations.consumer_info(self.stream, self.name))
+        return self._railgun.call(consumers.consumer_info(self.stream, self.name))
 
     def fetch(self, count: int, wait: float = 1.0) -> list[Message]:
         """Up to ``count`` messages: as soon as there are so many, or what came within ``wait`` seconds.
@@ -41,7 +41,7 @@ class Consumer:
         say, that is an error and never an empty list: NoWorker, ConnectionLost, RequestTimeout. Several workers that
         fetch from one consumer share its messages (PUL-15).
         """
-        return steps.run(fetching.fetch(self._hub, self.stream, self.name, Message, count, wait))
+        return steps.run(fetch.fetch(self._hub, self.stream, self.name, Message, count, wait))
 
     def next(self, wait: float = 1.0) -> Message | None:
         """The next message, or None when there was none within ``wait`` seconds. Raises as ``fetch`` does."""
@@ -54,7 +54,7 @@ class Consumer:
         Leaving the loop gives back what was leased ahead, without counting as a delivery. With ack policy ``none`` what
         is leased counts as done, so there is nothing to give back: ``fetch`` takes exactly what it hands out.
         """
-        return Messages(self._hub, self.stream, self.name)
+        return Messages(self._railgun.connection, self.stream, self.name)
 
     def subscribe(self, handler: Callable[[Message], object], *, concurrency: int = 1) -> Subscription:
         """Call ``handler(message)`` for every message, in up to ``concurrency`` threads; pull and push alike.
@@ -62,7 +62,7 @@ class Consumer:
         The handler acknowledges. What it raises is logged, and the message comes again after the ack wait. Raises
         ConsumerBound if another subscription has the push consumer and it has no group.
         """
-        return Subscription.open(self._hub, self.stream, self.name, handler, concurrency)
+        return Subscription.open(self._railgun.connection, self.stream, self.name, handler, concurrency)
 
 
 class AsyncConsumer:
@@ -79,12 +79,12 @@ class AsyncConsumer:
 
     async def info(self) -> ConsumerInfo:
         """See :meth:`Consumer.info`."""
-        return await self._railgun.call(consumer_operations.consumer_info(self.stream, self.name))
+        return await self._railgun.call(consumers.consumer_info(self.stream, self.name))
 
     async def fetch(self, count: int, wait: float = 1.0) -> list[AsyncMessage]:
         """See :meth:`Consumer.fetch`."""
         return await steps.run_async(
-            fetching.fetch(self._hub, self.stream, self.name, AsyncMessage, count, wait)
+            fetch.fetch(self._hub, self.stream, self.name, AsyncMessage, count, wait)
         )
 
     async def next(self, wait: float = 1.0) -> AsyncMessage | None:
@@ -94,10 +94,12 @@ class AsyncConsumer:
 
     def messages(self) -> AsyncMessages:
         """See :meth:`Consumer.messages`: ``async for message in worker.messages()``."""
-        return AsyncMessages(self._hub, self.stream, self.name)
+        return AsyncMessages(self._railgun.connection, self.stream, self.name)
 
     async def subscribe(
         self, handler: Callable[[AsyncMessage], Awaitable[object]], *, concurrency: int = 1
     ) -> AsyncSubscription:
         """See :meth:`Consumer.subscribe`; the handler is a coroutine function, run in up to ``concurrency`` tasks."""
-        return await AsyncSubscription.open(self._hub, self.stream, self.name, handler, concurrency)
+        return await AsyncSubscription.open(
+            self._railgun.connection, self.stream, self.name, handler, concurrency
+        )

@@ -9,7 +9,8 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from railgun.client.facade.message import AsyncMessage, Delivery, Message
+from railgun.client.consuming.delivery import Delivery
+from railgun.client.facade.message import AsyncMessage, Message
 from railgun.errors import ConfigError
 
 Argument = Callable[[Delivery], Any]

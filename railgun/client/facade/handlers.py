@@ -14,22 +14,20 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from railgun.client import steps
+from railgun.client.connection.connection import Connection
 from railgun.client.consuming.buffer import Buffer
+from railgun.client.consuming.delivery import Delivery
 from railgun.client.facade.handler_arguments import UnreadableMessage, bind
-from railgun.client.facade.message import AsyncMessage, Delivery, Message
-from railgun.client.facade.messages import open_intake
+from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.facade.subscription import AsyncSubscription, Running, Subscription
-from railgun.client.operations import consumer_calls
-from railgun.client.operations import consumers as consumer_operations
+from railgun.client.operations import consumers
+from railgun.client.operations.open_buffer import open_buffer
 from railgun.client.steps import Steps
 from railgun.errors import ConfigError, RailgunError
 from railgun.model.consumer_config import ConsumerConfig
-
-if TYPE_CHECKING:
-    from railgun.client.connection.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +75,7 @@ class Handler:
             chosen["filter_subjects"] = list(filter)
         if retry is not None:
             chosen["max_deliver"] = len(retry) + 1
-        self.config: ConsumerConfig = consumer_operations.consumer_config(consumer, chosen, ephemeral=False)
+        self.config: ConsumerConfig = consumers.consumer_config(consumer, chosen, ephemeral=False)
 
     @property
     def name(self) -> str:
@@ -85,10 +83,11 @@ class Handler:
 
     def open(self, connection: Connection, make: type[Delivery]) -> Steps[tuple[Buffer, Running | None]]:
         """Make or change the consumer, and begin to lease its messages."""
-        yield from consumer_calls.create(connection, self.stream, self.config, consumer_operations.EITHER)
-        hub = connection.consuming
-        intake = yield from open_intake(hub, self.stream, self.consumer, make, least=2 * self.concurrency)
-        return intake, Running(hub, intake.renewal) if intake.renewal else None
+        yield from consumers.create(connection, self.stream, self.config, consumers.EITHER)
+        buffer = yield from open_buffer(
+            connection, self.stream, self.consumer, make, least=2 * self.concurrency
+        )
+        return buffer, Running(connection.consuming, buffer.renewal) if buffer.renewal else None
 
     def failed(self, message: Delivery, error: Exception) -> None:
         """Say what becomes of a message whose handler raised."""
@@ -171,9 +170,9 @@ class Handlers:
         with self._stoppable(stopped.set), _signals(stopped.set):
             try:
                 for handler in self._handlers:
-                    intake, kept = steps.run(handler.open(self._connection, Message))
+                    buffer, kept = steps.run(handler.open(self._connection, Message))
                     call = _Caller(handler)
-                    running.append(Subscription(intake, handler.name, call, handler.concurrency, kept))
+                    running.append(Subscription(buffer, handler.name, call, handler.concurrency, kept))
                 while not stopped.wait(0.1):
                     if any(one.error is not None for one in running):
                         break
@@ -200,9 +199,9 @@ class Handlers:
         with self._stoppable(stop), _signals(stop):
             try:
                 for handler in self._handlers:
-                    intake, kept = await steps.run_async(handler.open(self._connection, AsyncMessage))
+                    buffer, kept = await steps.run_async(handler.open(self._connection, AsyncMessage))
                     call = _AsyncCaller(handler)
-                    running.append(AsyncSubscription(intake, handler.name, call, handler.concurrency, kept))
+                    running.append(AsyncSubscription(buffer, handler.name, call, handler.concurrency, kept))
                 ended = [asyncio.create_task(one.wait()) for one in running]
                 stopping = asyncio.create_task(stopped.wait())
                 await asyncio.wait([*ended, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -10,23 +10,21 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from railgun.client import steps
+from railgun.client.connection.connection import Connection
+from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.fetch import prepared
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
-from railgun.client.facade.message import AsyncMessage, Delivery, Message
-from railgun.client.operations import consumers as consumer_operations
-from railgun.client.operations import flows as session
+from railgun.client.facade.message import AsyncMessage, Message
+from railgun.client.operations import consumers, flows
 from railgun.client.steps import Steps
 from railgun.errors import ConfigError, RailgunError
 from railgun.model import headers as h
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.protocol.leases import Lease
-
-if TYPE_CHECKING:
-    from railgun.client.connection.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -76,33 +74,33 @@ class Ordered:
             None  # the last message that was handed out; before it, where the stream was begun
         )
         self._expected = 1  # the number of the next delivery
-        self._intake: _Watched | None = None
+        self._buffer: _Watched | None = None
         self._name = ""
         self.closed = False
 
     def batch(self) -> Steps[list[Any]]:
         """The next messages, in order; none once this is closed."""
         while not self.closed:
-            intake = self._intake
-            if intake is None:
-                intake = yield from self._begin()
-            yield from intake.some(HEARTBEAT)
-            found = self._in_order(intake)
+            buffer = self._buffer
+            if buffer is None:
+                buffer = yield from self._begin()
+            yield from buffer.some(HEARTBEAT)
+            found = self._in_order(buffer)
             if found:
                 return found
-            missed = intake.told >= self._expected and intake.empty
-            if missed or intake.silent or intake.lost:
+            missed = buffer.told >= self._expected and buffer.empty
+            if missed or buffer.silent or buffer.lost:
                 yield from self._end()
         return []
 
-    def _in_order(self, intake: _Watched) -> list[Any]:
+    def _in_order(self, buffer: _Watched) -> list[Any]:
         """Messages up to the first that does not follow; what comes behind it is delivered again by a new consumer."""
         found = []
-        while intake.ready:
-            message = intake.ready.popleft()
+        while buffer.ready:
+            message = buffer.ready.popleft()
             if message.consumer_sequence != self._expected:
-                intake.told = message.consumer_sequence
-                intake.discard()
+                buffer.told = message.consumer_sequence
+                buffer.discard()
                 break
             self._expected += 1
             self._seen = message.sequence
@@ -112,9 +110,9 @@ class Ordered:
     def _begin(self) -> Steps[_Watched]:
         connection = self._connection
         address = yield from prepared(connection.consuming, self._stream, "")
-        subject = f"_INBOX.{connection.client}.{connection.packer.take_number()}"
-        intake = _Watched(connection, self._make, subject, address.partition)
-        yield from listen(connection.consuming, intake)
+        subject = f"_INBOX.{connection.client}.{connection.requests.numbers.take()}"
+        buffer = _Watched(connection, self._make, subject, address.partition)
+        yield from listen(connection.consuming, buffer)
         fields = {
             **self._fields,
             "ack_policy": "none",
@@ -127,27 +125,27 @@ class Ordered:
         if self._seen is not None:
             fields = {name: value for name, value in fields.items() if name not in _START}
             fields |= {"deliver_policy": "by_start_sequence", "opt_start_seq": self._seen + 1}
-        config = consumer_operations.consumer_config(None, fields, ephemeral=True)
-        create = consumer_operations.create_consumer(self._stream, config, consumer_operations.CREATE)
+        config = consumers.consumer_config(None, fields, ephemeral=True)
+        create = consumers.create_call(self._stream, config, consumers.CREATE)
         try:
-            info: ConsumerInfo = yield from session.call(connection, create, connection.timeout)
+            info: ConsumerInfo = yield from flows.call(connection, create, connection.timeout)
         except RailgunError:
-            intake.close()
+            buffer.close()
             raise
-        self._intake, self._name, self._expected = intake, info.name, 1
+        self._buffer, self._name, self._expected = buffer, info.name, 1
         if self._seen is None:
             self._seen = max(info.ack_floor.stream_seq, 0) if info.delivered.stream_seq == 0 else None
-        return intake
+        return buffer
 
     def _end(self) -> Steps[None]:
         """The consumer is of no more use; whatever is left of it vanishes by itself at the latest."""
-        intake, self._intake = self._intake, None
-        if intake is None:
+        buffer, self._buffer = self._buffer, None
+        if buffer is None:
             return
-        intake.close()
+        buffer.close()
         try:
-            delete = consumer_operations.delete_consumer(self._stream, self._name)
-            yield from session.call(self._connection, delete, self._connection.timeout)
+            delete = consumers.delete_consumer(self._stream, self._name)
+            yield from flows.call(self._connection, delete, self._connection.timeout)
         except RailgunError as error:
             logger.info("the consumer %s of %s was not deleted: %s", self._name, self._stream, error)
 

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
-from railgun.client.consuming import listeners as listening
-from railgun.client.consuming.listeners import Listener
+from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.advisories import Advisories
 from railgun.client.facade.connect import (
@@ -21,11 +20,11 @@ from railgun.client.facade.connect import (
     open_connection,
 )
 from railgun.client.facade.handlers import Handlers
+from railgun.client.facade.listener import Listener
 from railgun.client.facade.message import Message
 from railgun.client.facade.stream import Stream
-from railgun.client.operations import flows as session
-from railgun.client.operations import streams as operations
-from railgun.client.operations.streams import Call
+from railgun.client.operations import flows, streams
+from railgun.client.operations.call import Call
 from railgun.client.publishing.arguments import Payload, PublishOptions, message_headers, payload_bytes
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
@@ -61,6 +60,7 @@ class Railgun:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._routing = connection.routing
         self._handlers = Handlers(connection)
 
     def __enter__(self) -> Self:
@@ -84,22 +84,22 @@ class Railgun:
 
     def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> Stream:
         """Create a stream; one that exists with the same configuration is left as it is. Raises ApiError."""
-        chosen = operations.stream_config(config, fields)
-        self.call(operations.create_stream(chosen))
+        chosen = streams.stream_config(config, fields)
+        self.call(streams.create_stream(chosen))
         return Stream(self, chosen.name)
 
     def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> Stream:
         """Change a stream: a StreamConfig replaces the whole configuration; with a name, only the given fields change."""
         if isinstance(config, StreamConfig):
-            chosen = operations.stream_config(config, fields)
+            chosen = streams.stream_config(config, fields)
         else:
-            chosen = operations.changed_config(self.call(operations.stream_info(config)), fields)
-        self.call(operations.update_stream(chosen))
+            chosen = streams.changed_config(self.call(streams.stream_info(config)), fields)
+        self.call(streams.update_stream(chosen))
         return Stream(self, chosen.name)
 
     def delete_stream(self, name: str) -> None:
         """Remove a stream and all its messages. Raises StreamNotFound."""
-        self.call(operations.delete_stream(name))
+        self.call(streams.delete_stream(name))
 
     def stream(self, name: str) -> Stream:
         """A handle; whether the stream exists shows at the first call."""
@@ -107,7 +107,7 @@ class Railgun:
 
     def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
         """All streams, by name; ``subject``: only those that capture something that it matches."""
-        return self.call(operations.list_streams(subject))
+        return self.call(streams.list_streams(subject))
 
     # -- publishing
 
@@ -157,11 +157,11 @@ class Railgun:
         data = payload_bytes(payload)
         limit = self._connection.timeout if timeout is None else timeout
         if not ack:
-            lane = self._connection.routes.get(subject) or self._connection.route(subject, limit)
+            lane = self._routing.routes.get(subject) or self._routing.route(subject, limit)
             self._connection.packer.add_now(lane, subject, data, msg_id or "", given, silent=True)
             return None
         return steps.run(
-            session.publish(self._connection, self._hand_over, subject, data, msg_id or "", given, limit)
+            flows.publish(self._connection, self._hand_over, subject, data, msg_id or "", given, limit)
         )
 
     def _hand_over(
@@ -190,9 +190,7 @@ class Railgun:
         ttl: timedelta | float | str | None = None,
     ) -> PublishFuture:
         """Publish without waiting; the future has the ack. Waits only while ``max_in_flight`` are unanswered."""
-        lane = self._connection.routes.get(subject) or self._connection.route(
-            subject, self._connection.timeout
-        )
+        lane = self._routing.routes.get(subject) or self._routing.route(subject, self._connection.timeout)
         given = None
         if (
             headers is not None
@@ -268,9 +266,9 @@ class Railgun:
         Every plain listener gets every message; of those of one ``group`` each message goes to one. ``statuses``: idle
         heartbeats and flow control requests come as messages too, and flow control is the caller's to answer.
         """
-        intake = PushBuffer(self._connection.consuming, Message, subject, group or "", statuses=statuses)
-        steps.run(listening.listen(self._connection.consuming, intake))
-        return Listener(intake)
+        buffer = PushBuffer(self._connection.consuming, Message, subject, group or "", statuses=statuses)
+        steps.run(listen(self._connection.consuming, buffer))
+        return Listener(buffer)
 
     def advisories(self) -> Advisories:
         """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (docs/rules, ADV).
@@ -293,12 +291,12 @@ class Railgun:
         Refusals are in the replies, not raised. Nobody answers: one reply with status 503. Raises RequestTimeout.
         """
         limit = self._connection.timeout if timeout is None else timeout
-        return steps.run(session.request(self._connection, self._hand_over, name, body, headers, limit))
+        return steps.run(flows.request(self._connection, self._hand_over, name, body, headers, limit))
 
     def call(self, what: Call[T], timeout: float | None = None) -> T:
-        """Run one typed operation of :mod:`railgun.client.operations.streams`."""
+        """Run one typed operation of :mod:`railgun.client.operations`."""
         limit = self._connection.timeout if timeout is None else timeout
-        return steps.run(session.call(self._connection, what, limit))
+        return steps.run(flows.call(self._connection, what, limit))
 
     def run_steps(self, what: Steps[T]) -> T:
         """Run an operation that is written as steps; for handles and tools."""

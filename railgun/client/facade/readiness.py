@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from railgun.client.facade.railgun import Railgun, connect
-from railgun.client.operations.streams import ping
+from railgun.client.operations.shards import ping
 from railgun.errors import ConnectionLost, NotAuthorized, NoWorker, RequestTimeout
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def wait_for_workers(
 def _ping_all(railgun: Railgun, deadline: float) -> None:
     _ping(railgun, 0, deadline)  # alone: it waits for the workers, and the others then find them there
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="railgun-ping") as pool:
-        others = range(1, railgun.connection.topology.partitions)
+        others = range(1, railgun.connection.partitions)
         for answered in [pool.submit(_ping, railgun, shard, deadline) for shard in others]:
             answered.result()
 

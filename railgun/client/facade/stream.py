@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from railgun.client.facade.consumer import AsyncConsumer, Consumer
 from railgun.client.facade.ordered import AsyncOrderedConsumer, OrderedConsumer
-from railgun.client.operations import consumer_calls
-from railgun.client.operations import consumers as consumer_operations
-from railgun.client.operations import streams as operations
+from railgun.client.operations import consumers, streams
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.messages import StoredMessage, StreamInfo
@@ -30,29 +28,29 @@ class Stream:
 
     def info(self, *, subjects: str | None = None, deleted: bool = False) -> StreamInfo:
         """Configuration and state. ``subjects``: with the counts of the subjects that match it; ``deleted``: with gaps."""
-        return self._railgun.call(operations.stream_info(self.name, subjects=subjects, deleted=deleted))
+        return self._railgun.call(streams.stream_info(self.name, subjects=subjects, deleted=deleted))
 
     def get(self, sequence: int) -> StoredMessage:
         """The message of that sequence. Raises MessageNotFound (GET-01)."""
-        return self._railgun.call(operations.get_message(self.name, seq=sequence))
+        return self._railgun.call(streams.get_message(self.name, seq=sequence))
 
     def get_last(self, subject: str) -> StoredMessage:
         """The newest message on the subject, wildcards allowed. Raises MessageNotFound (GET-02)."""
-        return self._railgun.call(operations.get_message(self.name, last_by_subj=subject))
+        return self._railgun.call(streams.get_message(self.name, last_by_subj=subject))
 
     def get_next(self, subject: str, *, sequence: int | None = None) -> StoredMessage:
         """The first message on the subject from that sequence on. Raises MessageNotFound (GET-03)."""
-        return self._railgun.call(operations.get_message(self.name, next_by_subj=subject, seq=sequence))
+        return self._railgun.call(streams.get_message(self.name, next_by_subj=subject, seq=sequence))
 
     def delete_message(self, sequence: int, *, erase: bool = True) -> None:
         """Remove one message; ``erase=False`` only unlinks it. Raises MessageNotFound, NotPermitted, StreamSealed."""
-        self._railgun.call(operations.delete_message(self.name, sequence, erase=erase))
+        self._railgun.call(streams.delete_message(self.name, sequence, erase=erase))
 
     def purge(
         self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
     ) -> int:
         """Remove messages: all, those on a subject, those below a sequence, or all but the newest. How many went."""
-        return self._railgun.call(operations.purge(self.name, subject=subject, sequence=sequence, keep=keep))
+        return self._railgun.call(streams.purge(self.name, subject=subject, sequence=sequence, keep=keep))
 
     # -- consumers
 
@@ -65,9 +63,9 @@ class Stream:
         Messages are acknowledged one by one (``ack_policy="explicit"``) unless told otherwise. ``dead_letter="NAME"``: the
         stream that gets a copy of what runs out of deliveries or is terminated; it is made if there is none.
         """
-        chosen = consumer_operations.consumer_config(config, fields, ephemeral=ephemeral)
+        chosen = consumers.consumer_config(config, fields, ephemeral=ephemeral)
         made = self._railgun.run_steps(
-            consumer_calls.create(self._railgun.connection, self.name, chosen, consumer_operations.CREATE)
+            consumers.create(self._railgun.connection, self.name, chosen, consumers.CREATE)
         )
         return Consumer(self._railgun, self.name, made.name)
 
@@ -76,14 +74,12 @@ class Stream:
 
         Its position stays (CON-14). Raises ConsumerNotFound, ApiError for a field that cannot be changed (CON-11).
         """
-        made = self._railgun.run_steps(
-            consumer_calls.update(self._railgun.connection, self.name, config, fields)
-        )
+        made = self._railgun.run_steps(consumers.update(self._railgun.connection, self.name, config, fields))
         return Consumer(self._railgun, self.name, made.name)
 
     def delete_consumer(self, name: str) -> None:
         """Remove a consumer and its position. Raises ConsumerNotFound."""
-        self._railgun.call(consumer_operations.delete_consumer(self.name, name))
+        self._railgun.call(consumers.delete_consumer(self.name, name))
 
     def consumer(self, name: str) -> Consumer:
         """A handle; whether the consumer exists shows at the first call."""
@@ -91,7 +87,7 @@ class Stream:
 
     def consumers(self) -> list[ConsumerInfo]:
         """All consumers of the stream, by name."""
-        return self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+        return self._railgun.run_steps(consumers.list_all(self._railgun.connection, self.name))
 
     def ordered_consumer(self, **fields: Any) -> OrderedConsumer:
         """All messages once and in order, for ever, without acknowledgements: ``with orders.ordered_consumer() as messages``.
@@ -114,30 +110,30 @@ class AsyncStream:
 
     async def info(self, *, subjects: str | None = None, deleted: bool = False) -> StreamInfo:
         """See :meth:`Stream.info`."""
-        return await self._railgun.call(operations.stream_info(self.name, subjects=subjects, deleted=deleted))
+        return await self._railgun.call(streams.stream_info(self.name, subjects=subjects, deleted=deleted))
 
     async def get(self, sequence: int) -> StoredMessage:
         """See :meth:`Stream.get`."""
-        return await self._railgun.call(operations.get_message(self.name, seq=sequence))
+        return await self._railgun.call(streams.get_message(self.name, seq=sequence))
 
     async def get_last(self, subject: str) -> StoredMessage:
         """See :meth:`Stream.get_last`."""
-        return await self._railgun.call(operations.get_message(self.name, last_by_subj=subject))
+        return await self._railgun.call(streams.get_message(self.name, last_by_subj=subject))
 
     async def get_next(self, subject: str, *, sequence: int | None = None) -> StoredMessage:
         """See :meth:`Stream.get_next`."""
-        return await self._railgun.call(operations.get_message(self.name, next_by_subj=subject, seq=sequence))
+        return await self._railgun.call(streams.get_message(self.name, next_by_subj=subject, seq=sequence))
 
     async def delete_message(self, sequence: int, *, erase: bool = True) -> None:
         """See :meth:`Stream.delete_message`."""
-        await self._railgun.call(operations.delete_message(self.name, sequence, erase=erase))
+        await self._railgun.call(streams.delete_message(self.name, sequence, erase=erase))
 
     async def purge(
         self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
     ) -> int:
         """See :meth:`Stream.purge`."""
         return await self._railgun.call(
-            operations.purge(self.name, subject=subject, sequence=sequence, keep=keep)
+            streams.purge(self.name, subject=subject, sequence=sequence, keep=keep)
         )
 
     # -- consumers
@@ -146,22 +142,22 @@ class AsyncStream:
         self, config: ConsumerConfig | str | None = None, /, *, ephemeral: bool = False, **fields: Any
     ) -> AsyncConsumer:
         """See :meth:`Stream.create_consumer`."""
-        chosen = consumer_operations.consumer_config(config, fields, ephemeral=ephemeral)
+        chosen = consumers.consumer_config(config, fields, ephemeral=ephemeral)
         made = await self._railgun.run_steps(
-            consumer_calls.create(self._railgun.connection, self.name, chosen, consumer_operations.CREATE)
+            consumers.create(self._railgun.connection, self.name, chosen, consumers.CREATE)
         )
         return AsyncConsumer(self._railgun, self.name, made.name)
 
     async def update_consumer(self, config: ConsumerConfig | str, /, **fields: Any) -> AsyncConsumer:
         """See :meth:`Stream.update_consumer`."""
         made = await self._railgun.run_steps(
-            consumer_calls.update(self._railgun.connection, self.name, config, fields)
+            consumers.update(self._railgun.connection, self.name, config, fields)
         )
         return AsyncConsumer(self._railgun, self.name, made.name)
 
     async def delete_consumer(self, name: str) -> None:
         """See :meth:`Stream.delete_consumer`."""
-        await self._railgun.call(consumer_operations.delete_consumer(self.name, name))
+        await self._railgun.call(consumers.delete_consumer(self.name, name))
 
     def consumer(self, name: str) -> AsyncConsumer:
         """A handle; whether the consumer exists shows at the first call."""
@@ -169,7 +165,7 @@ class AsyncStream:
 
     async def consumers(self) -> list[ConsumerInfo]:
         """See :meth:`Stream.consumers`."""
-        return await self._railgun.run_steps(consumer_calls.list_all(self._railgun.connection, self.name))
+        return await self._railgun.run_steps(consumers.list_all(self._railgun.connection, self.name))
 
     def ordered_consumer(self, **fields: Any) -> AsyncOrderedConsumer:
         """See :meth:`Stream.ordered_consumer`; iterate with ``async for``."""

@@ -13,16 +13,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from railgun.client import steps
+from railgun.client.connection.connection import Connection
 from railgun.client.consuming.buffer import Buffer
-from railgun.client.facade.message import AsyncMessage, Delivery, Message
-from railgun.client.facade.messages import open_intake
+from railgun.client.consuming.delivery import Delivery
+from railgun.client.consuming.hub import ConsumerHub
+from railgun.client.facade.message import AsyncMessage, Message
+from railgun.client.operations.open_buffer import open_buffer
 from railgun.errors import ConfigError, RailgunError
-
-if TYPE_CHECKING:
-    from railgun.client.consuming.hub import ConsumerHub
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Running:
                     logger.info("message %d was not kept alive: %s", message.sequence, error)
 
     def close(self) -> None:
-        self._hub.holdings.release(self)
+        self._hub.kept_alive.release(self)
 
     def failed(self, error: RailgunError) -> None:
         """What runs goes on."""
@@ -64,27 +64,27 @@ class Running:
 class _Subscribed:
     """What both kinds have in common."""
 
-    def __init__(self, intake: Buffer, name: str, running: Running | None) -> None:
-        self._intake = intake
+    def __init__(self, buffer: Buffer, name: str, running: Running | None) -> None:
+        self._buffer = buffer
         self._name = name
         self._running = running
         self._done = threading.Event()
-        intake.hub.holdings.begin(self)
+        buffer.hub.kept_alive.begin(self)
         self.error: RailgunError | None = None  # what ended it, if it was not asked to end
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._name}{', closed' if self._intake.closed else ''}>"
+        return f"<{type(self).__name__} of {self._name}{', closed' if self._buffer.closed else ''}>"
 
     def _chunk(self) -> int:
         """How many messages are handled before it is looked whether to ask for more."""
-        return max(min(len(self._intake.ready) // 2, _CHUNK), 1)
+        return max(min(len(self._buffer.ready) // 2, _CHUNK), 1)
 
     def _ended(self, error: BaseException) -> None:
         reason = error if isinstance(error, RailgunError) else RailgunError(f"it failed: {error!r}")
         if self.error is None:
             self.error = reason
             logger.error("the subscription of %s ended: %s", self._name, reason)
-        self._intake.close()
+        self._buffer.close()
 
     def _raised(self, message: Delivery) -> None:
         logger.exception(
@@ -95,13 +95,13 @@ class _Subscribed:
         )
 
     def _stop(self) -> None:
-        self._intake.close()
+        self._buffer.close()
 
     def _over(self) -> None:
         """No handler runs any more."""
         if self._running is not None:
             self._running.close()
-        self._intake.hub.holdings.end(self)
+        self._buffer.hub.kept_alive.end(self)
         self._done.set()
 
     def ended(self, timeout: float) -> bool:
@@ -120,13 +120,13 @@ class Subscription(_Subscribed):
 
     def __init__(
         self,
-        intake: Buffer,
+        buffer: Buffer,
         name: str,
         handler: Callable[[Message], object],
         concurrency: int,
         running: Running | None = None,
     ) -> None:
-        super().__init__(intake, name, running)
+        super().__init__(buffer, name, running)
         self._handler = handler
         self._alive = concurrency
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class Subscription(_Subscribed):
     @classmethod
     def open(
         cls,
-        hub: ConsumerHub,
+        connection: Connection,
         stream: str,
         consumer: str,
         handler: Callable[[Message], object],
@@ -148,8 +148,8 @@ class Subscription(_Subscribed):
     ) -> Self:
         """Begin to call the handler. Raises ConsumerNotFound, ConsumerBound."""
         least = 2 * _checked(concurrency)
-        intake = steps.run(open_intake(hub, stream, consumer, Message, least=least))
-        return cls(intake, f"{stream}/{consumer}", handler, concurrency)
+        buffer = steps.run(open_buffer(connection, stream, consumer, Message, least=least))
+        return cls(buffer, f"{stream}/{consumer}", handler, concurrency)
 
     def __enter__(self) -> Self:
         return self
@@ -161,8 +161,8 @@ class Subscription(_Subscribed):
 
     def _work(self) -> None:
         try:
-            pop = self._intake.ready.popleft
-            while steps.run(self._intake.some()):
+            pop = self._buffer.ready.popleft
+            while steps.run(self._buffer.some()):
                 for _ in range(self._chunk()):
                     try:
                         message = pop()
@@ -214,13 +214,13 @@ class AsyncSubscription(_Subscribed):
 
     def __init__(
         self,
-        intake: Buffer,
+        buffer: Buffer,
         name: str,
         handler: Callable[[AsyncMessage], Awaitable[object]],
         concurrency: int,
         running: Running | None = None,
     ) -> None:
-        super().__init__(intake, name, running)
+        super().__init__(buffer, name, running)
         self._handler = handler
         self._tasks = [
             asyncio.create_task(self._work(), name=f"railgun-handler-{number}")
@@ -230,7 +230,7 @@ class AsyncSubscription(_Subscribed):
     @classmethod
     async def open(
         cls,
-        hub: ConsumerHub,
+        connection: Connection,
         stream: str,
         consumer: str,
         handler: Callable[[AsyncMessage], Awaitable[object]],
@@ -238,8 +238,8 @@ class AsyncSubscription(_Subscribed):
     ) -> Self:
         """See :meth:`Subscription.open`."""
         least = 2 * _checked(concurrency)
-        intake = await steps.run_async(open_intake(hub, stream, consumer, AsyncMessage, least=least))
-        return cls(intake, f"{stream}/{consumer}", handler, concurrency)
+        buffer = await steps.run_async(open_buffer(connection, stream, consumer, AsyncMessage, least=least))
+        return cls(buffer, f"{stream}/{consumer}", handler, concurrency)
 
     async def __aenter__(self) -> Self:
         return self
@@ -251,8 +251,8 @@ class AsyncSubscription(_Subscribed):
 
     async def _work(self) -> None:
         try:
-            pop = self._intake.ready.popleft
-            while await steps.run_async(self._intake.some()):
+            pop = self._buffer.ready.popleft
+            while await steps.run_async(self._buffer.some()):
                 for _ in range(self._chunk()):
                     try:
                         message = pop()

@@ -1,23 +1,38 @@
-"""The operations on consumers, without any I/O: for each a request and how its answer is read."""
+"""The operations on consumers: for each a request and how its answer is read, and the steps of making, changing and listing."""
 
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 from railgun.api.names import ApiName, Operation
-from railgun.client.operations.streams import Call, kept_fields, parse_done, parse_object
-from railgun.errors import ConfigError, api_error
+from railgun.client.connection.connection import Connection
+from railgun.client.operations import flows
+from railgun.client.operations.call import Call, parse_done, parse_object
+from railgun.client.operations.streams import create_stream, delete_stream, kept_fields, stream_info
+from railgun.client.steps import Steps
+from railgun.errors import (
+    ApiError,
+    ConfigError,
+    InvalidConsumerConfig,
+    InvalidStreamConfig,
+    RailgunError,
+    StreamNameTaken,
+    api_error,
+)
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
-from railgun.model.messages import Reply
+from railgun.model.messages import Reply, StreamInfo
 from railgun.model.refusals import bad_consumer_name
 from railgun.model.stream_config import StreamConfig
+
+logger = logging.getLogger(__name__)
 
 CREATE, UPDATE, EITHER = "create", "update", ""  # what a request may do (CON-10)
 
 
-def create_consumer(stream: str, config: ConsumerConfig, action: str) -> Call[ConsumerInfo]:
+def create_call(stream: str, config: ConsumerConfig, action: str) -> Call[ConsumerInfo]:
     name = config.name or config.durable_name or ""
     if "." in name:  # in a request, a filter would follow it
         raise api_error(*bad_consumer_name("name"), stream=stream, of_consumer=True)
@@ -48,6 +63,74 @@ def _info(replies: list[Reply]) -> ConsumerInfo:
 def _page(replies: list[Reply]) -> tuple[list[ConsumerInfo], int]:
     found = parse_object(replies, of_consumer=True)
     return [ConsumerInfo.from_api(one) for one in found.get("consumers") or []], int(found.get("total", 0))
+
+
+# -- steps
+
+
+def create(connection: Connection, stream: str, config: ConsumerConfig, action: str) -> Steps[ConsumerInfo]:
+    """Make or change a consumer; the stream for its dead letters is made if there is none of that name.
+
+    The stream comes first, so that no dead letter is without a place; it goes again if the consumer is refused.
+    """
+    asked = create_call(stream, config, action)
+    dead = config.dead_letter or ""
+    made = bool(dead) and (yield from _make_dead_letter_stream(connection, stream, dead))
+    try:
+        return (yield from flows.call(connection, asked, connection.timeout))
+    except ApiError:  # a refusal; after any other error the consumer may exist
+        if made:
+            yield from _remove_if_empty(connection, dead)
+        raise
+
+
+def _make_dead_letter_stream(connection: Connection, stream: str, dead: str) -> Steps[bool]:
+    """Make the stream unless one of that name exists; whether this very call made it."""
+    if connection.stream(dead) is not None:
+        return False
+    try:
+        call = create_stream(dead_letter_stream(dead))
+        info: StreamInfo = yield from flows.call(connection, call, connection.timeout)
+    except StreamNameTaken:
+        return False  # it exists, with a configuration of its own
+    except InvalidStreamConfig as error:  # no stream can have that name
+        raise InvalidConsumerConfig(error.code, error.err_code, error.description, stream=stream) from error
+    return bool(info.raw.get("did_create"))
+
+
+def _remove_if_empty(connection: Connection, dead: str) -> Steps[None]:
+    """Undo :func:`_make_dead_letter_stream`, unless somebody uses the stream by now. What fails is logged: the caller has an
+    error to raise."""
+    try:
+        info: StreamInfo = yield from flows.call(connection, stream_info(dead), connection.timeout)
+        if not info.state.last_seq and not info.state.consumer_count:
+            yield from flows.call(connection, delete_stream(dead), connection.timeout)
+    except RailgunError as error:
+        logger.warning("the dead-letter stream %s stays, although its consumer was refused: %s", dead, error)
+
+
+def update(
+    connection: Connection, stream: str, config: ConsumerConfig | str, fields: dict[str, Any]
+) -> Steps[ConsumerInfo]:
+    """A configuration replaces the whole one; with a name, only the given fields change."""
+    if isinstance(config, ConsumerConfig):
+        chosen = consumer_config(config, fields, ephemeral=not config.durable_name)
+    else:
+        call = consumer_info(stream, config)
+        info: ConsumerInfo = yield from flows.call(connection, call, connection.timeout)
+        chosen = changed_config(info, {**fields, "name": info.name})
+    return (yield from create(connection, stream, chosen, UPDATE))
+
+
+def list_all(connection: Connection, stream: str) -> Steps[list[ConsumerInfo]]:
+    """All consumers of the stream, by name."""
+    found: list[ConsumerInfo] = []
+    while True:
+        call = list_consumers(stream, len(found))
+        page, total = yield from flows.call(connection, call, connection.timeout)
+        found += page
+        if not page or len(found) >= total:
+            return sorted(found, key=lambda info: info.name)
 
 
 # -- arguments

@@ -8,20 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from railgun.api.names import PREFIX, ApiName, Operation, parse
-from railgun.client.calls import PendingCall
 from railgun.client.connection.connection import Connection
 from railgun.client.operations import raw_pulls
-from railgun.client.operations.streams import (
-    NO_RESPONDERS,
-    Call,
-    ack_reply,
-    as_reply,
-    list_body,
-    merge_accounts,
-    merge_lists,
-)
+from railgun.client.operations.call import NO_RESPONDERS, Call, as_reply, json_body
+from railgun.client.operations.streams import list_body, merge_accounts, merge_lists
 from railgun.client.publishing.arguments import payload_bytes
 from railgun.client.publishing.packs import Lane, PublishFuture
+from railgun.client.requests import PendingCall
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import ApiError, NoStreamResponse, api_error
 from railgun.model import headers as h
@@ -46,11 +39,11 @@ def publish(
     timeout: float,
 ) -> Steps[PubAck]:
     """One publish and its ack. Raises its refusal, NoStreamResponse, NoWorker, RequestTimeout."""
-    lane = connection.routes.get(subject)
+    lane = connection.routing.routes.get(subject)
     if lane is None:
-        lane = yield Blocking(lambda: connection.route(subject, timeout))
-    elif connection.stale:
-        yield Blocking(connection.require_worker)
+        lane = yield Blocking(lambda: connection.routing.route(subject, timeout))
+    elif connection.routing.stale:
+        yield Blocking(connection.routing.require_worker)
     assert lane is not None
     future = hand_over(lane, subject, payload, msg_id, headers, timeout)
     settlement = future.settlement
@@ -127,11 +120,12 @@ def _raw_publish(
     except NoStreamResponse:
         return [NO_RESPONDERS]
     except ApiError as error:
-        return [ack_refusal(error)]
-    return [ack_reply(ack)]
+        return [_ack_refusal(error)]
+    return [Reply(json_body(ack.to_api()))]  # PUB-01
 
 
-def ack_refusal(error: ApiError) -> Reply:
+def _ack_refusal(error: ApiError) -> Reply:
+    """The reply to a raw publish that was refused."""
     refusal = {"code": error.code, "err_code": error.err_code, "description": error.description}
     return Reply(json.dumps({"error": refusal, "stream": error.stream or "", "seq": 0}).encode("utf-8"))
 
@@ -141,9 +135,9 @@ def _ask(connection: Connection, what: Call[T], timeout: float) -> Steps[list[Re
     if what.partition is not None:
         target, listened = what.partition, [what.partition]
     else:
-        if connection.unsure_of(what.name):
+        if connection.routing.unsure_of(what.name):
             yield Blocking(lambda: connection.sync_registry(timeout))
-        target, listened = connection.shards_of(what.name)
+        target, listened = connection.routing.shards_of(what.name)
     if not connection.prepared(listened):
         yield Blocking(lambda: connection.prepare(listened, timeout))
     pending = connection.requests.begin(target, what.name, what.body, what.headers, timeout)
@@ -192,7 +186,7 @@ def _account(
 
 def _every_shard(connection: Connection, timeout: float) -> Steps[range]:
     """All partitions, listened to. Raises NoWorker, ConnectionLost."""
-    shards = range(connection.topology.partitions)
+    shards = range(connection.partitions)
     if not connection.prepared(shards):
         yield Blocking(lambda: connection.prepare(shards, timeout))
     return shards

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from railgun.api.deliveries import NEXT
 from railgun.api.names import ApiName, Operation
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.ack_box import Address
+from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.fetch import WaitingPull
-from railgun.client.facade.message import Message
-from railgun.client.operations.streams import as_reply
+from railgun.client.operations.call import as_reply
+from railgun.client.requests import PendingCall
 from railgun.client.steps import Blocking, Steps, Until
+from railgun.errors import RequestTimeout
 from railgun.model import headers as h
 from railgun.model.headers import HeaderList
 from railgun.model.messages import Reply
@@ -34,18 +37,18 @@ def pull(
     Raises RequestTimeout if nothing came. A pull that is given up is told to the shard: it would wait for ever (PUL-02).
     """
     deadline = time.monotonic() + timeout
-    if connection.unsure_of(name):
+    if connection.routing.unsure_of(name):
         yield Blocking(lambda: connection.sync_registry(timeout))
-    target, listened = connection.shards_of(name)
+    target, listened = connection.routing.shards_of(name)
     if not connection.prepared(listened):
         yield Blocking(lambda: connection.prepare(listened, timeout))
     hub = connection.consuming
     address = Address(name.stream, 0, name.consumer, 0, target)
     left = max(deadline - time.monotonic(), 0.0)
-    waiting = WaitingPull(hub, Message, address, Pull(connection.packer.take_number()), left)
+    waiting = WaitingPull(hub, Delivery, address, Pull(connection.requests.numbers.take()), left)
     hub.start()
     try:
-        call = connection.requests.pull(target, name, body, headers, waiting, left)
+        call = _send(connection, target, name, body, headers, waiting, left)
         if not waiting.done:
             yield Until(waiting, left)
         found = _replies(waiting)
@@ -57,7 +60,29 @@ def pull(
         return found
     finally:
         waiting.give_up()
-        connection.requests.calls.forget(waiting.ticket.id)
+        connection.requests.forget(waiting.ticket.id)
+
+
+def _send(
+    connection: Connection,
+    partition: int,
+    name: ApiName,
+    body: bytes,
+    headers: HeaderList,
+    waiting: WaitingPull,
+    timeout: float,
+) -> PendingCall:
+    """Send a raw request that is answered with leases; an ordinary answer to it ends it as well."""
+    connection.check()
+    connection.packer.push()
+    number = waiting.ticket.id
+    call = connection.requests.add(number, timeout)
+    call.when_done(lambda: waiting.failed(call.error or RequestTimeout("answered without messages")))
+    send = partial(connection.requests.send, partition, number, name, body, headers, waiting.sent)
+    waiting.ticket.again = send
+    connection.consuming.pulls.add(waiting.ticket)
+    send()
+    return call
 
 
 def _replies(waiting: WaitingPull) -> list[Reply]:

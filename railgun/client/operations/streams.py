@@ -1,58 +1,28 @@
-"""The operations of the facade, without any I/O: for each a request (:class:`Call`) and how its answer is read.
-
-Answers that carry an ``error`` raise the :class:`~railgun.errors.ApiError` of its number.
-"""
+"""The operations on streams, without any I/O: for each a request and how its answer is read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from railgun.api.names import ApiName, Operation
-from railgun.errors import ConfigError, RailgunError, api_error
+from railgun.client.operations.call import Call, json_body, parse_done, parse_object
+from railgun.errors import ConfigError
 from railgun.model.cluster_limits import LIST_PAGE
 from railgun.model.consumer_info import ConsumerInfo
-from railgun.model.headers import HeaderList
-from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo
+from railgun.model.messages import Reply, StoredMessage, StreamInfo
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol import statuses
-from railgun.protocol.replies import Frame
-from railgun.protocol.statuses import status_of
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
-    """A request of the API and the reader of its answer."""
-
-    name: ApiName
-    parse: Callable[[list[Reply]], T]
-    body: bytes = b""
-    headers: HeaderList | None = None
-    partition: int | None = None  # only where it is not the name that decides
-    changes_registry: bool = False  # the next lookup of the caller must see what it did
-
-    def value(self, replies: list[Reply]) -> T:
-        """What the answer says. Raises its error, and RailgunError for an answer that cannot be read."""
-        try:
-            return self.parse(replies)
-        except RailgunError:
-            raise
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise RailgunError(f"the answer to {self.name.text} cannot be read: {error!r:.500}") from error
 
 
 def create_stream(config: StreamConfig) -> Call[StreamInfo]:
     name = ApiName(Operation.STREAM_CREATE, config.name, "")
-    return Call(name, parse_info, _json(config.to_api()), changes_registry=True)
+    return Call(name, parse_info, json_body(config.to_api()), changes_registry=True)
 
 
 def update_stream(config: StreamConfig) -> Call[StreamInfo]:
     name = ApiName(Operation.STREAM_UPDATE, config.name, "")
-    return Call(name, parse_info, _json(config.to_api()), changes_registry=True)
+    return Call(name, parse_info, json_body(config.to_api()), changes_registry=True)
 
 
 def delete_stream(name: str) -> Call[None]:
@@ -65,74 +35,32 @@ def stream_info(name: str, *, subjects: str | None = None, deleted: bool = False
         body["subjects_filter"] = subjects
     if deleted:
         body["deleted_details"] = True
-    return Call(ApiName(Operation.STREAM_INFO, name, ""), parse_info, _json(body) if body else b"")
+    return Call(ApiName(Operation.STREAM_INFO, name, ""), parse_info, json_body(body) if body else b"")
 
 
 def list_streams(subject: str | None = None) -> Call[list[StreamInfo]]:
-    body = _json({"subject": subject}) if subject else b""
+    body = json_body({"subject": subject}) if subject else b""
     return Call(ApiName(Operation.STREAM_LIST, "", ""), parse_list, body)
 
 
 def get_message(stream: str, **selection: Any) -> Call[StoredMessage]:
     """``seq``, ``last_by_subj``, ``next_by_subj``: what is not None is sent."""
     body = {key: value for key, value in selection.items() if value is not None}
-    return Call(ApiName(Operation.MSG_GET, stream, ""), parse_message, _json(body))
+    return Call(ApiName(Operation.MSG_GET, stream, ""), parse_message, json_body(body))
 
 
 def delete_message(stream: str, sequence: int, *, erase: bool) -> Call[None]:
     body = {"seq": sequence} if erase else {"seq": sequence, "no_erase": True}
-    return Call(ApiName(Operation.MSG_DELETE, stream, ""), parse_done, _json(body))
+    return Call(ApiName(Operation.MSG_DELETE, stream, ""), parse_done, json_body(body))
 
 
 def purge(stream: str, *, subject: str | None, sequence: int | None, keep: int | None) -> Call[int]:
     given = {"filter": subject, "seq": sequence, "keep": keep}
     body = {key: value for key, value in given.items() if value is not None}
-    return Call(ApiName(Operation.STREAM_PURGE, stream, ""), parse_purged, _json(body) if body else b"")
-
-
-class Pong(NamedTuple):
-    """When the broker received a ping, what its owner's clock showed when it was answered (ns), and what it cannot serve."""
-
-    received: int
-    now: int
-    unreadable: dict[str, str] = {}  # noqa: RUF012 - never changed; what is set aside: why
-
-
-def ping(partition: int) -> Call[Pong]:
-    return Call(ApiName(Operation.PING, "", ""), parse_pong, partition=partition)
-
-
-def advance_clock(nanos: int, partition: int) -> Call[int]:
-    """The shard's time afterwards, ns. Only a node whose test clock is on moves it; any other refuses."""
-    return Call(
-        ApiName(Operation.CLOCK_ADVANCE, "", ""), parse_now, _json({"nanos": nanos}), partition=partition
-    )
+    return Call(ApiName(Operation.STREAM_PURGE, stream, ""), parse_purged, json_body(body) if body else b"")
 
 
 # -- reading answers
-
-
-def as_reply(frame: Frame) -> Reply:
-    """One frame of an answer as callers of raw requests see it."""
-    return Reply(frame.body, frame.headers, status=status_of(frame))
-
-
-NO_RESPONDERS = as_reply(statuses.NO_RESPONDERS)
-
-
-def parse_object(replies: list[Reply], *, of_consumer: bool = False) -> dict[str, Any]:
-    """The one JSON object of an answer. Raises its error, as that of a stream or of a consumer."""
-    if len(replies) != 1 or replies[0].status is not None:
-        status = replies[0].status if replies else None
-        raise RailgunError(f"nobody answers this request (status {status})")
-    found = replies[0].json()
-    if not isinstance(found, dict):
-        raise RailgunError("the answer is not a JSON object")
-    error = found.get("error")
-    if error is not None:
-        number, text = error.get("err_code", 0), error.get("description", "")
-        raise api_error(error.get("code", 0), number, text, of_consumer=of_consumer)
-    return found
 
 
 def parse_info(replies: list[Reply]) -> StreamInfo:
@@ -151,24 +79,6 @@ def parse_purged(replies: list[Reply]) -> int:
     return int(parse_object(replies)["purged"])
 
 
-def parse_now(replies: list[Reply]) -> int:
-    return int(parse_object(replies)["now"])
-
-
-def parse_pong(replies: list[Reply]) -> Pong:
-    found = parse_object(replies)
-    return Pong(int(found["received"]), int(found["now"]), found.get("unreadable") or {})
-
-
-def parse_done(replies: list[Reply]) -> None:
-    parse_object(replies)
-
-
-def ack_reply(ack: PubAck) -> Reply:
-    """What a raw publish is answered (PUB-01)."""
-    return Reply(_json(ack.to_api()))
-
-
 # -- INFO and STREAM.LIST: every shard answers for its own streams
 
 
@@ -176,13 +86,13 @@ def merge_accounts(answers: Sequence[Reply]) -> Reply:
     """One answer of all shards' answers: the streams and consumers of the whole cluster."""
     parts = [answer.json() for answer in answers]
     counts = {name: sum(part.get(name, 0) for part in parts) for name in ("streams", "consumers")}
-    return Reply(_json(_refused(parts) or {**parts[0], **counts}))
+    return Reply(json_body(_refused(parts) or {**parts[0], **counts}))
 
 
 def list_body(body: bytes, offset: int) -> bytes:
     """The request as each shard gets it: from this offset of its own."""
     fields = _list_fields(body)
-    return body if fields is None else _json({**fields, "offset": offset})
+    return body if fields is None else json_body({**fields, "offset": offset})
 
 
 def merge_lists(body: bytes, answers: Sequence[Reply], *, paged: bool) -> Reply:
@@ -190,13 +100,13 @@ def merge_lists(body: bytes, answers: Sequence[Reply], *, paged: bool) -> Reply:
     parts = [answer.json() for answer in answers]
     refused = _refused(parts)
     if refused is not None:
-        return Reply(_json(refused))
+        return Reply(json_body(refused))
     streams = sorted((one for part in parts for one in part.get("streams") or []), key=_config_name)
     asked = int((_list_fields(body) or {}).get("offset") or 0) if paged else 0
     offset = min(max(asked, 0), len(streams))
     page = streams[offset : offset + LIST_PAGE] if paged else streams
     merged = {**parts[0], "total": len(streams), "offset": offset, "limit": LIST_PAGE, "streams": page}
-    return Reply(_json(merged))
+    return Reply(json_body(merged))
 
 
 def _refused(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -254,7 +164,3 @@ def _validated(fields: dict[str, Any]) -> StreamConfig:
         return StreamConfig.model_validate(fields)
     except ValueError as error:
         raise ConfigError(f"not a stream configuration: {error}") from error
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("utf-8")

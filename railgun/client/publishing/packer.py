@@ -13,19 +13,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture, message_size
+from railgun.client.requests import RequestNumbers
 from railgun.client.settlements import Wakeups
-from railgun.client.transport import Delivered
+from railgun.client.transport import Send
 from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
 from railgun.model.headers import HeaderList
 from railgun.protocol.commands import PACK
 from railgun.protocol.replies import PackReply
-
-Send = Callable[[int, bytes, str, bytes, Delivered], None]
 
 # How far what does not block may run ahead of the answers: it waits in the process's memory.
 AHEAD_WINDOWS = 16  # times max_in_flight
@@ -35,9 +34,12 @@ AHEAD_BYTES = 256 * 1024 * 1024
 class Packer:
     """All lanes of a connection, the window of what is unanswered, and the thread that empties lanes."""
 
-    def __init__(self, client: str, send: Send, *, max_in_flight: int, timeout: float) -> None:
+    def __init__(
+        self, client: str, send: Send, numbers: RequestNumbers, *, max_in_flight: int, timeout: float
+    ) -> None:
         self._client = client
         self._send = send
+        self._numbers = numbers
         self._max = max_in_flight
         self._low = max_in_flight * 3 // 4  # wake blocked callers in bulk, not for each pack
         self._timeout = timeout
@@ -51,7 +53,6 @@ class Packer:
         self._unanswered = 0  # in lanes or sent
         self._unanswered_bytes = 0
         self._sent = 0
-        self._next = 1
         self._closed: RailgunError | None = None
         self._idle = False
         self._thread = threading.Thread(target=self._run, name="railgun-sender", daemon=True)
@@ -190,9 +191,8 @@ class Packer:
         else:
             return None
         pack.count = len(pack.payloads)
-        pack.first = self._next
+        pack.first = self._numbers.take(pack.count)
         pack.deadline = time.monotonic() + max(self._timeout, pack.patience)
-        self._next += pack.count
         self._sent += pack.count
         lane.in_flight += 1
         self._pending[pack.first] = (lane, pack)
@@ -266,12 +266,6 @@ class Packer:
         self._gated.clear()
         if self._unanswered <= self._low:
             self._room.notify_all()
-
-    def take_number(self) -> int:
-        """A request number that no pack has."""
-        with self._lock:
-            self._next += 1
-            return self._next - 1
 
     @property
     def unanswered(self) -> int:

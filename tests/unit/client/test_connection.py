@@ -82,7 +82,7 @@ def loop_facade(silent: Silent, **settings: Any) -> AsyncRailgun:
 async def test_a_loop_that_is_far_ahead_of_the_answers_is_told(silent: Silent, routed: bool) -> None:
     rg = loop_facade(silent, max_in_flight=2)
     if routed:
-        await asyncio.to_thread(rg.connection.route, "s.a", 1.0)
+        await asyncio.to_thread(rg.connection.routing.route, "s.a", 1.0)
     futures = [rg.publish_soon("s.a", b"x") for _ in range(2 * AHEAD_WINDOWS)]
     with pytest.raises(TooManyWaiting, match=r"32 messages .* await a future or flush"):
         rg.publish_soon("s.a", b"one too many")
@@ -90,7 +90,7 @@ async def test_a_loop_that_is_far_ahead_of_the_answers_is_told(silent: Silent, r
         with pytest.raises(TimeoutError):
             await future
     futures.append(rg.publish_soon("s.a", b"x"))
-    rg.connection.packer.close(rg.connection.routes.values())
+    rg.connection.packer.close(rg.connection.routing.routes.values())
     assert not any(isinstance(future.exception(5), TooManyWaiting) for future in futures)
     await rg.close()
 
@@ -98,12 +98,12 @@ async def test_a_loop_that_is_far_ahead_of_the_answers_is_told(silent: Silent, r
 async def test_large_messages_count_by_their_bytes(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "AHEAD_BYTES", 10_000)
     rg = loop_facade(silent, timeout=30.0)
-    await asyncio.to_thread(rg.connection.route, "s.a", 1.0)
+    await asyncio.to_thread(rg.connection.routing.route, "s.a", 1.0)
     for _ in range(2):
         rg.publish_soon("s.a", b"x" * 5_000)
     with pytest.raises(TooManyWaiting, match="2 messages"):
         rg.publish_soon("s.a", b"x")
-    rg.connection.packer.close(rg.connection.routes.values())
+    rg.connection.packer.close(rg.connection.routing.routes.values())
     rg.connection.packer.check_ahead()  # nothing is left that counts
     await rg.close()
 

@@ -17,7 +17,7 @@ import railgun
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming import commands as telling
 from railgun.client.consuming import hub as consuming
-from railgun.client.consuming import push_buffer as push_intake
+from railgun.client.consuming import push_buffer as push_buffer
 from railgun.client.facade.message import Message
 from railgun.client.facade.railgun import Railgun
 from railgun.client.transport import Delivered
@@ -196,7 +196,7 @@ def test_a_confirmed_ack_that_failed_is_not_sent_again_behind_the_callers_back(
         message.ack_sync()
     shard.refuse = None
     message.nak()
-    rg.connection.consuming._teller.repeat(math.inf)
+    rg.connection.consuming.commands.repeat(math.inf)
     wait_until(lambda: bool(shard.acks), "it was sent", pause=0.002)
     assert [run.kind for run in shard.acks] == ["nak"]
 
@@ -207,7 +207,7 @@ def test_a_message_whose_ack_was_never_sent_can_be_acknowledged(
     (message,) = fetched(shard, rg, 1)
     with monkeypatch.context() as patched:
         patched.setattr(shard, "workers", lambda: 0)
-        rg.connection.heard = -1_000.0
+        rg.connection.routing.heard = -1_000.0
         with pytest.raises(railgun.NoWorker, match="nothing was sent"):
             message.ack_next()
     message.ack()
@@ -309,7 +309,7 @@ def test_a_fetch_without_a_worker_is_not_empty(
 ) -> None:
     worker = rg.stream("S").consumer("C")
     monkeypatch.setattr(shard, "workers", lambda: 0)
-    rg.connection.heard = -1_000.0  # nothing was heard of a worker for long
+    rg.connection.routing.heard = -1_000.0  # nothing was heard of a worker for long
     with pytest.raises(railgun.NoWorker, match="nothing was sent"):
         worker.fetch(2, wait=0.01)
     assert not shard.pulls
@@ -516,7 +516,7 @@ async def test_tasks_of_one_loop_wait_for_their_own_pulls(shard: PlayedShard) ->
 def test_a_push_subscription_notices_that_its_consumer_is_gone(
     shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push_intake, "_SILENCE", 0.2)
+    monkeypatch.setattr(push_buffer, "_SILENCE", 0.2)
     info = {
         "stream_name": "S",
         "name": "C",

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from railgun.cli.commands.dead_letters import DeadLetter
 from railgun.cli.commands.events import describe
 from railgun.client.connection.registry import RegistryView
-from railgun.client.operations import consumers as consumer_operations
-from railgun.client.operations import streams as operations
+from railgun.client.operations import consumers, shards, streams
 from railgun.client.operations.streams import changed_config
 from railgun.client.transports.kafka.cursors import Cursor
 from railgun.errors import ConfigError, RailgunError
@@ -164,14 +163,14 @@ def test_a_lease_whose_columns_do_not_fit_is_skipped(fields: dict[str, Any]) -> 
 
 
 CALLS = [
-    operations.stream_info("A"),
-    operations.list_streams(),
-    operations.purge("A", subject=None, sequence=None, keep=None),
-    operations.ping(0),
-    operations.delete_stream("A"),
-    operations.get_message("A", seq=1),
-    consumer_operations.consumer_info("A", "C"),
-    consumer_operations.list_consumers("A", 0),
+    streams.stream_info("A"),
+    streams.list_streams(),
+    streams.purge("A", subject=None, sequence=None, keep=None),
+    shards.ping(0),
+    streams.delete_stream("A"),
+    streams.get_message("A", seq=1),
+    consumers.consumer_info("A", "C"),
+    consumers.list_consumers("A", 0),
 ]
 bodies = st.binary(max_size=30) | st.builds(
     lambda value: json.dumps(value).encode(),

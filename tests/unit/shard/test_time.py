@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgun.cli.doctor.clock_checks import check_clocks
-from railgun.client.operations.streams import Pong
+from railgun.client.operations.shards import Pong
 from railgun.protocol import avro as wire
 from railgun.protocol.commands import ConsumerCommand, Pull
 from railgun.shard.clock import SteadyClock

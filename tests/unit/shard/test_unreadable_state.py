@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from railgun.cli.doctor.checks import check_unreadable
-from railgun.client.operations.streams import Pong
+from railgun.client.operations.shards import Pong
 from railgun.protocol import avro as wire
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.streams import stream_timers as timers

@@ -23,7 +23,7 @@ from railgun.protocol.log_record import NO_MESSAGE, Extras
 from railgun.protocol.unreadable import Skipped, Unreadable
 
 if TYPE_CHECKING:
-    from railgun.client.facade.message import Delivery
+    from railgun.client.consuming.delivery import Delivery
 
 logger = logging.getLogger(__name__)
 

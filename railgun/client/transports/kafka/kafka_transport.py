@@ -15,12 +15,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from railgun.client.connection.watchdog import START_A_WORKER
 from railgun.client.transport import Delivered, Receiver, TakeAdvisories, Topology
 from railgun.client.transports.kafka.feed import KafkaFeed
-from railgun.client.transports.kafka.readers import AdvisoryReader, RegistryReader, ReplyReader, Tee
+from railgun.client.transports.kafka.readers import AdvisoryReader, RegistryReader, ReplyReader
 from railgun.client.transports.kafka.sender import KafkaSender
-from railgun.errors import ConnectionLost, NoWorker, RailgunError, RequestTimeout
+from railgun.errors import START_A_WORKER, ConnectionLost, NoWorker, RailgunError, RequestTimeout
 from railgun.kafka.log_reader import LogReader
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
@@ -59,8 +58,7 @@ class KafkaTransport:
 
     def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
         self._client = client
-        tee = Tee(receiver)
-        self._receiver = tee
+        self._receiver = receiver
         deadline = time.monotonic() + timeout
         callback: dict[str, Any] = {"error_cb": self._troubles.told}
         # 30 s: a command outlives the restart of a broker; its caller has long been told that the outcome is open.
@@ -69,7 +67,7 @@ class KafkaTransport:
             lambda told: Producer({**producer, "error_cb": told}, logger=librdkafka),
             self._names.commands,
             self._troubles,
-            tee.failed,
+            receiver.failed,
         )
         self._admin = AdminClient({**self._settings.admin(), **callback}, logger=librdkafka)
         # It reads nothing and never joins the workers' group: it is asked for that group's offsets, and for the ends of
@@ -77,13 +75,13 @@ class KafkaTransport:
         asker = {**self._settings.consumer(group_id=self._names.group), "isolation.level": "read_uncommitted"}
         self._asker = Consumer({**asker, **callback}, logger=librdkafka)
         self._require_cluster(deadline)
-        self._registry = RegistryReader(self._settings, self._names.registry, tee, self._troubles)
+        self._registry = RegistryReader(self._settings, self._names.registry, receiver, self._troubles)
         self._registry.start()
         if not self.sync_registry(max(deadline - time.monotonic(), 1.0)):
             raise ConnectionLost(f"the topic {self._names.registry} could not be read to its end in time")
-        if tee.topology is None:
+        if self._registry.topology is None:
             raise NoWorker(self._nobody())
-        self._topology = tee.topology
+        self._topology = self._registry.topology
         return self._topology
 
     def _require_cluster(self, deadline: float) -> None:

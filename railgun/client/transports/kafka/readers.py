@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -99,16 +99,22 @@ class Reader:
 
 
 class RegistryReader(Reader):
-    """Follows the registry from its beginning."""
+    """Follows the registry from its beginning. ``topology`` is None until the cluster's own record was read."""
 
     def __init__(self, settings: KafkaSettings, topic: str, receiver: Receiver, troubles: Troubles) -> None:
         super().__init__("railgun-registry", settings, receiver, troubles)
+        self.topology: Topology | None = None
         self._position = 0
         self._moved = threading.Condition()
         self.consumer.assign([TopicPartition(topic, 0, 0)])
 
     def take(self, messages: list[Message]) -> None:
-        self._receiver.registry([(message.key() or b"", message.value()) for message in messages])
+        records = [(message.key() or b"", message.value()) for message in messages]
+        for key, value in records:
+            found = registry.parse(key, value) if key == registry.CLUSTER_KEY else None
+            if isinstance(found, registry.Protected):
+                self.topology = Topology(found.partitions, found.reply_factor)
+        self._receiver.registry(records)
         self._reached((messages[-1].offset() or 0) + 1)
 
     def ended(self, offset: int) -> None:
@@ -190,24 +196,3 @@ class AdvisoryReader(Reader):
                 found.append(advisory)
         if found:
             self._take(found)
-
-
-class Tee:
-    """Shows the registry to the transport as well: it needs to know the topology before anybody can ask."""
-
-    def __init__(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self.topology: Topology | None = None
-
-    def replies(self, batches: Sequence[bytes]) -> None:
-        self._receiver.replies(batches)
-
-    def registry(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        for key, value in records:
-            found = registry.parse(key, value) if key == registry.CLUSTER_KEY else None
-            if isinstance(found, registry.Protected):
-                self.topology = Topology(found.partitions, found.reply_factor)
-        self._receiver.registry(records)
-
-    def failed(self, error: RailgunError) -> None:
-        self._receiver.failed(error)
