@@ -8,7 +8,6 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 from tests.support.checkout import TOP
@@ -73,8 +72,3 @@ def test_the_built_package_has_its_types_and_its_schemas() -> None:
     wanted = {f"railgun/_schemas/{one.name}" for one in (TOP / "schemas").glob("*.avsc")}
     assert {"railgun/py.typed", "railgun/__init__.py", *wanted} <= built
     assert not {name for name in built if not name.startswith("railgun/")}
-
-
-@pytest.mark.parametrize("name", ["railgun", "schemas", "tests", "topologies", "compose", "docs"])
-def test_the_rooms_are_there(name: str) -> None:
-    assert (TOP / name).is_dir()
