@@ -2,7 +2,8 @@
 
 :func:`answer` answers the calls that a stream's owner decides alone. It never raises for what a caller sent; it returns
 the frames of the answer.
-Creating, updating and deleting is decided by registrar and owner together, with the pieces that are named below.
+Creating, updating and deleting is decided by registrar and owner together, with :mod:`~railgun.api.bodies` and
+:mod:`~railgun.api.responses`.
 """
 
 from __future__ import annotations
@@ -10,31 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from railgun.api.bodies import (
-    ConfigRequest,
-    addressed_otherwise,
     is_empty,
     level_too_high,
-    parse_advance,
-    parse_config,
     parse_delete,
     parse_get,
     parse_info,
-    parse_object,
     parse_purge,
 )
 from railgun.api.names import ApiName, Operation
 from railgun.api.responses import (
-    account_response,
-    create_response,
     error_response,
-    info_object,
     info_response,
-    list_response,
-    names_response,
-    refusal_frame,
-    response_type,
     success_response,
-    update_response,
 )
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
 from railgun.protocol.commands import ApiRequest
@@ -43,28 +31,6 @@ from railgun.protocol.statuses import NO_RESPONDERS, status_frame
 from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.streams import reading, removal
 from railgun.semantics.streams.owned_stream import OwnedStream
-
-__all__ = [
-    "ConfigRequest",
-    "account_response",
-    "addressed_otherwise",
-    "answer",
-    "body_refused",
-    "create_response",
-    "error_response",
-    "info_object",
-    "level_refused",
-    "list_response",
-    "names_response",
-    "parse_advance",
-    "parse_config",
-    "parse_object",
-    "refusal_frame",
-    "response_type",
-    "success_response",
-    "update_response",
-]
-
 
 _WITHOUT_BODY = frozenset({Operation.STREAM_DELETE, Operation.CONSUMER_DELETE, Operation.CONSUMER_INFO})
 

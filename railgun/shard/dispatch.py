@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from railgun.api import streams as api
+from railgun.api import bodies, responses, streams
 from railgun.api.names import ApiName, Operation, Route, parse
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -102,7 +102,7 @@ class Dispatcher:
             forward = Forward.decode(value)
             if forward.kind in ("create", "update", "delete"):
                 self._streams.refused(forward)
-                drain.answer(forward.client, forward.request, [api.refusal_frame(refusal)])
+                drain.answer(forward.client, forward.request, [responses.refusal_frame(refusal)])
                 return
             kind, value = forward.command_kind, forward.command
         if kind == PACK:
@@ -111,7 +111,7 @@ class Dispatcher:
                 drain.answer_pack(pack.client, refused_pack(pack, refusal))
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
-            drain.answer(request.client, request.request, [api.refusal_frame(refusal)])
+            drain.answer(request.client, request.request, [responses.refusal_frame(refusal)])
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)
             self._consumers.refuse(command, refusal, drain)
@@ -206,7 +206,7 @@ class Dispatcher:
         decided_by = owner.get(name.operation.route, self._partition)
         if self._sent_to(decided_by, name.stream, REQUEST, request.encode(), drain):
             return
-        refused = api.level_refused(request, name) or api.body_refused(request, name)
+        refused = streams.level_refused(request, name) or streams.body_refused(request, name)
         frames = refused or self._frames(request, name, drain)
         if frames is not None:
             drain.answer(request.client, request.request, frames)
@@ -219,7 +219,7 @@ class Dispatcher:
             state = self._streams.get(name.stream)
             refused = None if state is not None else self._streams.aside.refusal(name.stream)
             if refused is not None:
-                return [api.refusal_frame(refused)]
+                return [responses.refusal_frame(refused)]
             if operation in CONSUMER_OPERATIONS - CREATES:
                 return self._consumers.answer(request, name, state, drain)
             self._long_calls.start(self._call(request, name, state), drain)
@@ -230,10 +230,10 @@ class Dispatcher:
         if operation is Operation.CLOCK_ADVANCE:
             return [self._advance_clock(request.body, drain)]
         if operation is Operation.INFO:
-            return [api.account_response(self._streams, self._limits)]
+            return [responses.account_response(self._streams, self._limits)]
         if operation is Operation.STREAM_NAMES:
-            return [api.names_response(request.body, self._registrar.known_streams())]
-        return [api.list_response(request.body, self._streams)]
+            return [responses.names_response(request.body, self._registrar.known_streams())]
+        return [responses.list_response(request.body, self._streams)]
 
     def _call(self, request: ApiRequest, name: ApiName, state: OwnedStream | None) -> Call:
         """A call about a stream, which may take longer than this drain."""
@@ -241,7 +241,7 @@ class Dispatcher:
         def begin(stream: OwnedStream | None, turn: Turn) -> Steps[list[Frame]]:
             if name.operation in CREATES:
                 return self._consumers.create(request, name, stream, turn)
-            return api.answer(request, name, stream, turn.memo)
+            return streams.answer(request, name, stream, turn.memo)
 
         return Call(
             request.client,
@@ -250,14 +250,14 @@ class Dispatcher:
             0 if state is None else state.incarnation,
             name.operation in _REMOVALS,
             begin,
-            [api.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
+            [responses.error_response(name.operation, refusals.TOO_MANY_REQUESTS)],
         )
 
     def _advance_clock(self, body: bytes, drain: OpenDrain) -> Frame:
         """For tests: time jumps, and what is due then happens."""
-        nanos = api.parse_advance(body)
+        nanos = bodies.parse_advance(body)
         if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
-            return api.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
+            return responses.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
         self._clock.moment(drain.wall)
         for state in drain.touched.values():
             self._timers.watch(state)  # what this drain stored may be over, too
@@ -271,9 +271,9 @@ def _updated(forward: Forward) -> Call:
 
     def begin(stream: OwnedStream | None, _turn: Turn) -> Steps[list[Frame]]:
         if stream is None:
-            return [api.error_response(Operation.STREAM_UPDATE, refusals.STREAM_NOT_FOUND)]
+            return [responses.error_response(Operation.STREAM_UPDATE, refusals.STREAM_NOT_FOUND)]
         yield from backlog.catch_up(stream)
-        return [api.update_response(stream)]
+        return [responses.update_response(stream)]
 
     return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, None)
 

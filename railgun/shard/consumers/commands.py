@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from railgun.api.streams import refusal_frame
+from railgun.api.responses import refusal_frame
 from railgun.model import refusals
 from railgun.model.durations import LONGEST
 from railgun.model.refusals import Refusal

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
-from railgun.api import streams as api
+from railgun.api import responses
 from railgun.api.names import Operation
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
@@ -151,7 +151,7 @@ class OwnedStreams:
         if forward.incarnation in self.aside:
             self._release(forward, "unchanged")
             refused = self.aside.refusal(forward.stream) or refusals.unavailable("the stream is set aside")
-            return None, api.refusal_frame(refused)
+            return None, responses.refusal_frame(refused)
         known = self._states.get(forward.stream)
         if known is not None and known.incarnation != forward.incarnation:
             known = None  # it speaks of a stream that is gone
@@ -160,7 +160,7 @@ class OwnedStreams:
         if known is None:
             self._release(forward, "gone")
             operation = Operation.STREAM_UPDATE if forward.kind == "update" else Operation.STREAM_DELETE
-            return None, api.error_response(operation, refusals.STREAM_NOT_FOUND)
+            return None, responses.error_response(operation, refusals.STREAM_NOT_FOUND)
         if forward.kind == "update":
             return self._update(forward, known, time, drain)
         return self._delete(forward, known, drain)
@@ -170,7 +170,7 @@ class OwnedStreams:
     ) -> tuple[OwnedStream | None, Frame]:
         if known is not None:  # CFG-06: the registrar has seen that the configuration is the same
             self._release(forward, "unchanged")
-            return None, api.create_response(known, created=False)
+            return None, responses.create_response(known, created=False)
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
         state = OwnedStream(
@@ -180,7 +180,7 @@ class OwnedStreams:
         drain.topics.append(TopicChange(topic, state.compacted))
         drain.registry.append((registry_key(state.name), self._registered(state)))
         self._release(forward, "active", config.to_json())
-        return state, api.create_response(state, created=True)
+        return state, responses.create_response(state, created=True)
 
     def _update(
         self, forward: Forward, known: OwnedStream, time: int, drain: Drain
@@ -195,7 +195,7 @@ class OwnedStreams:
         )
         if isinstance(decided, Refusal):  # UPD-18
             self._release(forward, "unchanged")
-            return None, api.error_response(Operation.STREAM_UPDATE, decided)
+            return None, responses.error_response(Operation.STREAM_UPDATE, decided)
         before = known.config
         known.reconfigure(decided, time)
         limits.tighten(known, before)  # UPD-06
@@ -203,7 +203,7 @@ class OwnedStreams:
         drain.topics.append(TopicChange(known.topic, known.compacted))
         drain.registry.append((registry_key(known.name), self._registered(known)))
         self._release(forward, "active", decided.to_json())
-        return known, api.update_response(known)
+        return known, responses.update_response(known)
 
     def _delete(self, forward: Forward, known: OwnedStream, drain: Drain) -> tuple[OwnedStream | None, Frame]:
         known.deleting = True
@@ -212,7 +212,7 @@ class OwnedStreams:
         del self._states[known.name]
         self._doomed[known.name] = known
         drain.registry.append((registry_key(known.name), self._registered(known)))
-        return known, api.success_response(Operation.STREAM_DELETE)
+        return known, responses.success_response(Operation.STREAM_DELETE)
 
     def sweep(self, drain: Drain) -> None:
         """Remove some more keys; with the last ones of a deleted stream its topic, registry record and name."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from railgun.api import streams as api
+from railgun.api import bodies, responses
 from railgun.api.names import ApiName, Operation
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
@@ -134,30 +134,30 @@ class Registrar:
     def change(self, request: ApiRequest, name: ApiName, time: int) -> list[Frame] | None:
         """Reserve and pass on a create, update or delete; frames where the answer is known already."""
         if name.stream in self._unreadable:
-            return [api.refusal_frame(refusals.unavailable(self._unreadable[name.stream]))]
+            return [responses.refusal_frame(refusals.unavailable(self._unreadable[name.stream]))]
         known = self._reservations.get(name.stream)
         if known is not None and known.pending != "none":
             if not known.has_room:
                 crowded = (
                     f"{len(known.waiting)} changes of the stream {name.stream} wait already, try again later"
                 )
-                return [api.error_response(name.operation, refusals.unavailable(crowded))]
+                return [responses.error_response(name.operation, refusals.unavailable(crowded))]
             known.waiting.append(request.encode())
             self._save(known)
             return None
         if name.operation is Operation.STREAM_DELETE:
             return self._delete(request, name, known, time)
-        asked = api.parse_config(request.body)
+        asked = bodies.parse_config(request.body)
         if isinstance(asked, Refusal):
-            return [api.error_response(name.operation, asked)]
-        misplaced = api.addressed_otherwise(asked.config, name.stream)
+            return [responses.error_response(name.operation, asked)]
+        misplaced = bodies.addressed_otherwise(asked.config, name.stream)
         if name.operation is Operation.STREAM_CREATE:
             decided = misplaced or self._create(request, *asked, known, time)
         else:  # an update that breaks a rule is told so first, whatever it addresses
             wrong = checked(asked.config, self._limits, pedantic=asked.pedantic)
             refused = wrong if isinstance(wrong, Refusal) else misplaced
             decided = refused or self._update(request, *asked, known, time)
-        return None if decided is None else [api.error_response(name.operation, decided)]
+        return None if decided is None else [responses.error_response(name.operation, decided)]
 
     def released(self, forward: Forward) -> list[bytes]:
         """The owner has decided. The requests that waited for it, to be received again."""
@@ -212,7 +212,7 @@ class Registrar:
         self, request: ApiRequest, name: ApiName, known: _Reservation | None, time: int
     ) -> list[Frame] | None:
         if known is None:
-            return [api.error_response(name.operation, refusals.STREAM_NOT_FOUND)]
+            return [responses.error_response(name.operation, refusals.STREAM_NOT_FOUND)]
         self._reserve(known, "delete", "", request, time)
         return None
 
