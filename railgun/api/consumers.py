@@ -45,7 +45,7 @@ _NUMBERS = {"opt_start_seq": UNSIGNED, "rate_limit_bps": UNSIGNED}
 _ALIASES = {"undefined": "all"}  # how NATS reads a deliver policy that was left open
 
 
-class Presence(NamedTuple):
+class Activity(NamedTuple):
     """What only the owner's memory knows of a consumer."""
 
     waiting: int  # pulls
@@ -110,7 +110,7 @@ def _check_names(config: ConsumerConfig, name: ApiName) -> Refusal | None:
     return None
 
 
-def info_object(stream: str, consumer: ConsumerState, presence: Presence) -> dict[str, Any]:
+def info_object(stream: str, consumer: ConsumerState, activity: Activity) -> dict[str, Any]:
     """A consumer's configuration and state (CON-27)."""
     return {
         "stream_name": stream,
@@ -121,9 +121,9 @@ def info_object(stream: str, consumer: ConsumerState, presence: Presence) -> dic
         "ack_floor": _pair(*consumer.floor),
         "num_ack_pending": consumer.num_ack_pending,
         "num_redelivered": consumer.num_redelivered,
-        "num_waiting": presence.waiting,
+        "num_waiting": activity.waiting,
         "num_pending": consumer.num_pending,
-        "push_bound": presence.bound,
+        "push_bound": activity.bound,
     }
 
 

@@ -92,7 +92,7 @@ def _delay(text: bytes) -> int:
     return min(max(nanos, 0), LONGEST)
 
 
-class Delivery(NamedTuple):
+class DeliveryNumbers(NamedTuple):
     """Which delivery an ack subject names."""
 
     deliveries: int
@@ -100,7 +100,7 @@ class Delivery(NamedTuple):
     consumer_sequence: int
 
 
-def parse_delivery(numbers: str) -> Delivery | None:
+def parse_delivery(numbers: str) -> DeliveryNumbers | None:
     """The numbers of ``$JS.ACK.<stream>.<consumer>.<numbers>``; None if they are not such (PUL-13)."""
     parts = numbers.split(".")
     if len(parts) != 5 or not all(_NUMBERS.fullmatch(part) for part in parts):
@@ -108,4 +108,4 @@ def parse_delivery(numbers: str) -> Delivery | None:
     deliveries, sequence, consumer_sequence = (int(part) for part in parts[:3])
     if not (0 < deliveries <= _MOST and 0 < sequence < 2**63 and 0 < consumer_sequence < 2**63):
         return None
-    return Delivery(deliveries, sequence, consumer_sequence)
+    return DeliveryNumbers(deliveries, sequence, consumer_sequence)

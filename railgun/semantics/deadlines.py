@@ -1,4 +1,4 @@
-"""When to look at something again."""
+"""Deadlines by key: when to look at something again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Deadlines(Generic[K]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def take(self, now: int) -> list[K]:
+    def pop_due(self, now: int) -> list[K]:
         """The keys that are due; each must be watched again for what it still waits for."""
         keys = []
         while self._heap and self._heap[0][0] <= now:

@@ -16,9 +16,8 @@ from railgun.protocol.replies import Frame, Located, fill
 from railgun.semantics.consumers import collection
 from railgun.semantics.consumers.acks import deadlines
 from railgun.semantics.consumers.collection import Consumers
-from railgun.semantics.consumers.pending import given_up
+from railgun.semantics.consumers.pending import given_up, position
 from railgun.semantics.consumers.pending import pending_runs as pending
-from railgun.semantics.consumers.pending import position as ahead
 from railgun.semantics.messages import budget as memory
 from railgun.semantics.messages import id_digest, index, stragglers, tail
 from railgun.semantics.streams import expiry
@@ -45,7 +44,7 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (deadlines, "_SLACK", 1),
     (pending, "_SHIFT", 2),
     (given_up, "_SHIFT", 2),
-    (ahead, "REMEMBERED", 2),
+    (position, "REMEMBERED", 2),
     (collection, "REMEMBERED_SUBJECTS", 2),
     (stream, "ACCEPTED_SUBJECTS", 2),
     (leases, "FEW_MESSAGES", 1),

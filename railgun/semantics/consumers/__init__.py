@@ -1,1 +1,1 @@
-"""Consumers: which messages each one gets, what it still owes an answer for, and what that means for the stream."""
+"""Consumers: which messages each one gets, what waits for its answer, and what that means for the stream."""

@@ -10,11 +10,11 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter, is_subset
 from railgun.semantics.consumers import retention
-from railgun.semantics.consumers.acks.deadlines import Deadlines
 from railgun.semantics.consumers.configuration import start
 from railgun.semantics.consumers.consumer_state import ConsumerState, consumer_name
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.consumers.pending.position import Removals
+from railgun.semantics.deadlines import Deadlines
 from railgun.semantics.steps import finish
 from railgun.state import keys
 from railgun.state.unreadable_entries import UnreadableEntry
@@ -124,7 +124,7 @@ class Consumers:
             begins = finish(start.find(self._stream, config))
         consumer = ConsumerState(self._stream, self._made, config, now, begins.sequence)
         self._keep(consumer)
-        consumer.owed.park_all(begins.owed)
+        consumer.parked.park_all(begins.parked)
         self._interest.clear()
         self.touch(consumer)
         self.events.append(Event("created", consumer.name))
@@ -152,7 +152,7 @@ class Consumers:
             consumer.start_over()  # CON-14: what it passed by in vain may be wanted now
             if searches:
                 begins = begins or finish(start.find(self._stream, config, consumer.began))
-                consumer.owed.park_all(begins.owed)
+                consumer.parked.park_all(begins.parked)
         consumer.expire(now)
         self._interest.clear()
         if self._stream.config.retention == "interest" and consumer.terms.filter != before:
@@ -261,7 +261,7 @@ class Consumers:
         """Look at the consumers that are due; those that have something to deliver again."""
         self.next_deadline()
         found = []
-        for number in sorted(self._deadlines.take(now)):
+        for number in sorted(self._deadlines.pop_due(now)):
             consumer = self._by_number.get(number)
             if consumer is not None:
                 if consumer.expire(now):

@@ -1,4 +1,4 @@
-"""The state of one consumer, as the owner of its stream holds it: position, what is pending, what is owed.
+"""The state of one consumer, as the owner of its stream holds it: position, what is pending, what is parked.
 
 Everything durable is written by :meth:`ConsumerState.seal`; the rest is derived. A drain that is aborted drops the object
 with its stream.
@@ -53,8 +53,8 @@ class ConsumerState:
 
     terms: Terms
     redelivery: Redelivery
-    owed: Parked
-    ahead: Position
+    parked: Parked
+    position: Position
 
     def __init__(
         self, stream: OwnedStream, number: int, config: ConsumerConfig, created: int, start: int
@@ -91,19 +91,21 @@ class ConsumerState:
         self.terms = Terms(config)
         self.redelivery = Redelivery(self.pending, self.terms)
         if self.terms.per_subject:
-            self.owed = InTurn(self.pending, self.terms.per_subject, self._subject_of)
+            self.parked = InTurn(self.pending, self.terms.per_subject, self._subject_of)
         else:
-            self.owed = InStreamOrder(self.pending)
-        self.ahead = Position(self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence)
+            self.parked = InStreamOrder(self.pending)
+        self.position = Position(
+            self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence
+        )
 
     def reconfigure(self, config: ConsumerConfig) -> None:
         """Take over a checked configuration; the position stays (CON-14), waits count anew (RDL-15)."""
-        self._configure(config, self.ahead.next)
+        self._configure(config, self.position.next)
         self.spend(self.redelivery.take_spent())
         self.touch()
 
     def start_over(self) -> None:
-        """Begin again where it began, and owe nothing: only for a consumer that has delivered nothing (CON-14)."""
+        """Begin again where it began, with nothing parked: only for a consumer that has delivered nothing (CON-14)."""
         self.pending.remove(0, self.stream.last_seq + 1)
         self._configure(self.config, self.began)
         self.touch()
@@ -139,7 +141,7 @@ class ConsumerState:
     @property
     def num_pending(self) -> int:
         """Messages that it wants and that have not been delivered to it (CON-28)."""
-        return self.ahead.count() + self.pending.parked
+        return self.position.count() + self.pending.parked
 
     @property
     def slots(self) -> int:
@@ -150,12 +152,12 @@ class ConsumerState:
         """Whether the message must stay for this consumer's sake (RET-13)."""
         if not self.terms.filter.matches(subject):
             return False
-        return sequence >= self.ahead.next or sequence in self.pending or sequence in self.given_up
+        return sequence >= self.position.next or sequence in self.pending or sequence in self.given_up
 
     @property
     def first_needed(self) -> int:
         """It needs no message below this sequence."""
-        lowest = (self.pending.lowest(), self.given_up.lowest(), self.ahead.next)
+        lowest = (self.pending.lowest(), self.given_up.lowest(), self.position.next)
         return min(sequence for sequence in lowest if sequence is not None)
 
     @property
@@ -166,7 +168,7 @@ class ConsumerState:
     def may_need(self, start: int, end: int) -> bool:
         """Whether it may need any message of [start, end)."""
         return (
-            self.ahead.next < end
+            self.position.next < end
             or self.pending.first_in(start, end) is not None
             or self.given_up.meets(start, end)
         )
@@ -219,7 +221,7 @@ class ConsumerState:
 
     def purged(self, next_sequence: int) -> None:
         """Everything that it wants below this sequence is gone, and passed over (DEL-12)."""
-        self.ahead.jump(next_sequence)
+        self.position.jump(next_sequence)
         self.delivered = Pair(self.delivered.consumer, max(self.delivered.stream, next_sequence - 1))
         self.touch()
 
@@ -236,7 +238,7 @@ class ConsumerState:
         if self.terms.acks:
             waiting = [PendingRun(start, count, first, first, 1, now) for start, count, first, _ in runs]
             self.redelivery.expect(waiting)
-            self.owed.delivered(waiting)
+            self.parked.delivered(waiting)
 
     def deliver_again(self, run: PendingRun, basket: Basket, now: int) -> None:
         """Deliver pending messages once more; only the consumer sequence moves (SEQ-08)."""
@@ -253,7 +255,7 @@ class ConsumerState:
     def resolved(self, runs: list[PendingRun]) -> None:
         """Runs left what is pending."""
         for run in runs:
-            self.owed.resolved(run)
+            self.parked.resolved(run)
         if runs:
             self.touch()
 
@@ -316,7 +318,7 @@ class ConsumerState:
             "delivered_stream": self.delivered.stream,
             "floor_consumer": self._floor.consumer,
             "floor_stream": self._floor.stream,
-            "next": self.ahead.next,
+            "next": self.position.next,
             "given_up": [],  # where older versions kept it
         }
         key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)

@@ -40,7 +40,7 @@ def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -
     resolved(consumer, [(run.sequence, run.end) for run in runs])
     if not consumer.terms.acks_all and sum(run.length for run in runs) < min(ack.length, LATE_AT_MOST):
         # A late answer, for what ran out of deliveries and stayed (RET-11): now it is done.
-        end = min(ack.sequence + min(ack.length, LATE_AT_MOST), consumer.ahead.next)
+        end = min(ack.sequence + min(ack.length, LATE_AT_MOST), consumer.position.next)
         concerned = (
             [consumer] if consumer.stream.config.retention == "workqueue" else consumer.stream.consumers
         )
@@ -112,7 +112,7 @@ def _unneeded(block: Block, start: int, end: int, consumers: list[ConsumerState]
     if not concerned:
         yield start, end
         return
-    if any(consumer.ahead.next <= start and consumer.terms.filter.everything for consumer in concerned):
+    if any(consumer.position.next <= start and consumer.terms.filter.everything for consumer in concerned):
         return
     for sequence in range(start, end):
         subject = block.subject(sequence - block.base)

@@ -1,7 +1,7 @@
 """An undo log for what an owner keeps in memory only: waiting pulls, listeners, windows, timers.
 
 A drain that is aborted must leave it as it was, at a cost that grows with what the drain changed and not with what there is.
-So all of it lives in mappings of immutable values, and every change goes through the journal of the shard.
+So all of it lives in mappings of immutable values, and every change goes through the undo log of the shard.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from railgun.semantics.messages import searching
 from railgun.semantics.messages.blocks import Block, Entry
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.index import MessageIndex
-from railgun.semantics.messages.subject_index import Found, SubjectIndex
+from railgun.semantics.messages.subject_index import FoundSubject, SubjectIndex
 from railgun.semantics.messages.subject_search import Place
 from railgun.semantics.steps import finish
 from railgun.state.table import Overlay
@@ -132,7 +132,9 @@ class StoredMessages:
         """Whether a search by subject can begin at once: the first one puts those in memory in order."""
         return self._by_subject.is_sorted
 
-    def search_subjects(self, wanted: Filter, place: Place, steps: int) -> tuple[list[Found], Place | None]:
+    def search_subjects(
+        self, wanted: Filter, place: Place, steps: int
+    ) -> tuple[list[FoundSubject], Place | None]:
         """As :meth:`SubjectIndex.search`."""
         return self._by_subject.search(wanted, place, steps)
 

@@ -30,7 +30,7 @@ _SAMPLE = 16  # subjects by which the size of all is told
 _ALL_STEPS = 1 << 62
 
 
-class Found(NamedTuple):
+class FoundSubject(NamedTuple):
     """A subject that a search found: how many messages it has, and the newest sequence."""
 
     subject: str
@@ -127,12 +127,12 @@ class SubjectIndex:
                     found[subject] = _PACKED.unpack_from(value)[1]
         return found
 
-    def search(self, chosen: Filter, place: Place, steps: int) -> tuple[list[Found], Place | None]:
+    def search(self, chosen: Filter, place: Place, steps: int) -> tuple[list[FoundSubject], Place | None]:
         """Matching subjects from a place on, in about so many steps; where to go on, None if that was all.
 
         What changes while a search is under way may be found twice or not at all; what does not change is found.
         """
-        found: list[Found] = []
+        found: list[FoundSubject] = []
         beyond, number, text = place
         if not beyond:
             size = len(self._packed) + len(self._older)
@@ -151,7 +151,7 @@ class SubjectIndex:
                 packed = held or (self._read(subject)[0] if beyond else 0)
                 if packed:
                     again = beyond and held > 0
-                    found.append(Found(subject, packed & _COUNT_MASK, packed >> _COUNT_BITS, again))
+                    found.append(FoundSubject(subject, packed & _COUNT_MASK, packed >> _COUNT_BITS, again))
             if further is None:
                 number, text = number + 1, ""
             else:

@@ -101,7 +101,7 @@ def thin_out(state: OwnedStream) -> int:
     doomed: list[int] = []
     excess: dict[str, int] = {}
 
-    def take(entry: Entry) -> bool:
+    def collect(entry: Entry) -> bool:
         subject = entry.subject
         if subject not in excess:
             excess[subject] = state.count_of(subject) - state.config.max_msgs_per_subject
@@ -110,7 +110,7 @@ def thin_out(state: OwnedStream) -> int:
             doomed.append(entry.sequence)
         return len(doomed) < STRETCH
 
-    further, cost = searching.some_from(state, state.crowded, Filter(), take)
+    further, cost = searching.some_from(state, state.crowded, Filter(), collect)
     for sequence in doomed:
         state.remove(sequence)  # LIM-07
     state.crowded = 0 if further > state.last_seq else further

@@ -38,7 +38,7 @@ _EMPTY_IS_ABSENT = frozenset(  # PUB-07
 )
 
 
-class Message(NamedTuple):
+class NewMessage(NamedTuple):
     """One message that a publisher sent, after the subject transform."""
 
     subject: str
@@ -65,7 +65,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Outcome:
+class PackOutcome:
     """What became of each message of a pack, by its index."""
 
     runs: list[tuple[int, int, int]] = field(default_factory=list)
@@ -91,25 +91,25 @@ def publish_pack(
     platform: ClusterLimits,
     room: int,
     log: Stored,
-) -> Outcome:
+) -> PackOutcome:
     """Decide a pack received at ``time``; what is stored is appended to ``log``. ``room``: bytes the platform has left."""
     state.window.expire(time)
     if not payloads:
-        return Outcome()
+        return PackOutcome()
     if not headers:
         unlimited = not platform.max_stream_bytes or state.config.max_bytes > 0
         space = room if unlimited else min(room, platform.max_stream_bytes - state.bytes)
         outcome = _publish_columns(state, subjects, ids, payloads, time, space, log)
         if outcome is not None:
             return outcome
-    outcome = Outcome()
+    outcome = PackOutcome()
     before = state.bytes
     for index, subject in enumerate(subjects):
         given: Headers = headers[index] if headers else _NO_HEADERS
         if ids and ids[index]:
             given = [*given, (h.MSG_ID, ids[index].encode("utf-8"))]
         transformed = state.transform.apply(subject) if state.transform is not None else None
-        message = Message(transformed or subject, given, payloads[index])
+        message = NewMessage(transformed or subject, given, payloads[index])
         if state.overhead(subject) is None:
             outcome.refused.append((index, refusals.NO_STREAM))
             continue
@@ -131,7 +131,7 @@ def _publish_columns(
     time: int,
     room: int,
     log: Stored,
-) -> Outcome | None:
+) -> PackOutcome | None:
     """Store the whole pack at once, or None if any of its messages needs a closer look."""
     config = state.config
     per_subject = config.max_msgs_per_subject > 0
@@ -175,7 +175,7 @@ def _publish_columns(
     log.subjects += subjects
     log.payloads += payloads
     log.times += repeat(time, len(sizes))
-    return Outcome(runs=[(0, len(sizes), first)])
+    return PackOutcome(runs=[(0, len(sizes), first)])
 
 
 def largest_message(config: StreamConfig) -> int:
@@ -184,7 +184,7 @@ def largest_message(config: StreamConfig) -> int:
 
 
 def _publish_one(
-    state: OwnedStream, message: Message, time: int, platform: ClusterLimits, room: int, log: Stored
+    state: OwnedStream, message: NewMessage, time: int, platform: ClusterLimits, room: int, log: Stored
 ) -> Refusal | int:
     """The sequence; minus the original's sequence for a duplicate; or why not."""
     config = state.config

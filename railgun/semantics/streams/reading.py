@@ -195,12 +195,12 @@ def _batch(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
     pending = yield from searching.count_from(stream, start, chosen)
     allowance, found = _Allowance(stream, request), list[int]()
 
-    def take(entry: Entry) -> bool:
+    def collect(entry: Entry) -> bool:
         found.append(entry.sequence)
         return allowance.spend(entry) and len(found) < pending
 
     if pending:
-        yield from searching.all_from(stream, start, chosen, take)
+        yield from searching.all_from(stream, start, chosen, collect)
     frames, pending, last = _frames(stream, request, found, pending)
     if not frames:
         return [status_frame(404, "Message Not Found")]

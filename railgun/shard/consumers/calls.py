@@ -208,9 +208,9 @@ class ConsumerCalls:
         seen = self._seen(stream, consumer)
         return success_response(operation, api.info_object(stream.name, consumer, seen))
 
-    def _seen(self, stream: OwnedStream, consumer: ConsumerState) -> api.Presence:
+    def _seen(self, stream: OwnedStream, consumer: ConsumerState) -> api.Activity:
         key = key_of(stream, consumer)
-        return api.Presence(self._demand.waiting(key), self._push_targets.is_bound(key))
+        return api.Activity(self._demand.waiting(key), self._push_targets.is_bound(key))
 
 
 class _Search(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railgun.semantics.consumers.acks.deadlines import Deadlines
+from railgun.semantics.deadlines import Deadlines
 from railgun.semantics.streams import ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import key_of
@@ -34,7 +34,7 @@ class StreamTimers:
 
     def run(self, drain: OpenDrain) -> None:
         """Do what is due by ``moment``."""
-        for name in sorted(self._deadlines.take(drain.moment)):
+        for name in sorted(self._deadlines.pop_due(drain.moment)):
             state = self._streams.get(name)
             if state is None:
                 continue

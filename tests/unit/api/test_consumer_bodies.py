@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from railgun.api.consumers import ConsumerRequest, parse_consumer
 from railgun.api.deliveries import (
     Acknowledgement,
-    Delivery,
+    DeliveryNumbers,
     parse_acknowledgement,
     parse_delivery,
     parse_pull,
@@ -105,7 +105,7 @@ def test_bodies_of_acknowledgements(body: bytes, expected: Acknowledgement) -> N
 
 
 def test_which_delivery_is_meant() -> None:
-    assert parse_delivery("2.7.9.1794816460376432738.0") == Delivery(2, 7, 9)
+    assert parse_delivery("2.7.9.1794816460376432738.0") == DeliveryNumbers(2, 7, 9)
     for text in (
         "",
         "1.1.1.1",

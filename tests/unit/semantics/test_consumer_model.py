@@ -22,7 +22,7 @@ from railgun.semantics.consumers.configuration.consumer_configuration import (
     normalise_consumer,
 )
 from railgun.semantics.consumers.consumer_state import ConsumerState
-from railgun.semantics.consumers.pending import parked as owed
+from railgun.semantics.consumers.pending import parked
 from railgun.semantics.consumers.pending import pending_runs as pending
 from railgun.semantics.messages import index, tail
 from railgun.semantics.steps import finish
@@ -43,7 +43,7 @@ def _small_blocks() -> Iterator[None]:
         patch.setattr(tail, "BLOCK_SIZE", 3)
         patch.setattr(index, "CACHED_BLOCKS", 2)
         patch.setattr(pending, "_SHIFT", 2)
-        patch.setattr(owed, "PARKED_AT_MOST", PARKED)
+        patch.setattr(parked, "PARKED_AT_MOST", PARKED)
         yield
 
 
@@ -394,7 +394,7 @@ class Both:
         stored = normalise_consumer(config, self.state.config, others, consumers=len(others))
         if isinstance(stored, ConsumerConfig):
             consumer = self.state.consumers.create(stored, self.now)
-            self.model.consumers[name] = Consumer(stored, consumer.ahead.next, consumer.floor.stream + 1)
+            self.model.consumers[name] = Consumer(stored, consumer.position.next, consumer.floor.stream + 1)
 
     def commit(self) -> None:
         """End the drain: it is durable, and so is the model of it."""
@@ -411,7 +411,7 @@ class Both:
             consumer = self.model.consumers[real.name]
             for sequence in consumer.parked():
                 if (
-                    sequence >= real.ahead.next
+                    sequence >= real.position.next
                 ):  # put aside by a take that gave nothing: it is looked at again
                     del consumer.pending[sequence]
                     consumer.next = min(consumer.next, sequence)
@@ -541,9 +541,9 @@ class Both:
         if not isinstance(stored, ConsumerConfig):
             return
         before = Filter(consumer.config.filters)
-        passed = [self.model.messages.get(s, ("",))[0] for s in range(consumer.next, real.ahead.next)]
+        passed = [self.model.messages.get(s, ("",))[0] for s in range(consumer.next, real.position.next)]
         assert not any(subject and consumer.wants(subject) for subject in passed)
-        consumer.next = real.ahead.next  # the position stays, and that is behind what was passed over
+        consumer.next = real.position.next  # the position stays, and that is behind what was passed over
         self.state.consumers.update(real, stored, self.now)
         consumer.config = stored
         if Filter(stored.filters) != before and not consumer.delivered[0]:  # CON-14

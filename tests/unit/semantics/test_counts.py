@@ -128,7 +128,7 @@ def test_consumers_of_one_filter_count_once_together(monkeypatch: pytest.MonkeyP
     found = [consumer.num_pending for consumer in stream.consumers]
     assert looked_at <= MESSAGES / 2 / 500 + 2 * CONSUMERS
     for consumer, pending in zip(stream.consumers, found, strict=True):
-        assert pending == _pending_by_looking(stream, consumer.ahead.next, Filter("S.3.*"))
+        assert pending == _pending_by_looking(stream, consumer.position.next, Filter("S.3.*"))
 
 
 @pytest.mark.rule("CON-28", "RDL-14")
@@ -148,7 +148,7 @@ def test_counts_of_one_filter_stay_exact_whoever_counts_first() -> None:
             for entry in list(stream.iterate(stream.last_seq - 600))[:: chance.randrange(2, 9)]:
                 stream.remove(entry.sequence)
         for consumer in chance.sample(list(stream.consumers), 4):
-            looked = _pending_by_looking(stream, consumer.ahead.next, consumer.terms.filter)
+            looked = _pending_by_looking(stream, consumer.position.next, consumer.terms.filter)
             assert consumer.num_pending == looked + consumer.pending.parked
             for run in consumer.pending:
                 assert all(stream.exists(one) for one in range(run.sequence, run.end))

@@ -173,7 +173,7 @@ def test_wildcards_cost_their_matches_and_not_the_stream(looks: list[int]) -> No
     assert shards.answer(none)["error"]["err_code"] == 10037
     stream = shards.cores[0]._streams.get("S")
     assert stream is not None
-    begins = {one.name: one.ahead.next for one in stream.consumers}
+    begins = {one.name: one.position.next for one in stream.consumers}
     assert begins == {"last": 2_568, "each": 3_842}
     assert len(set(looks)) <= 5, "blocks were looked at although few subjects match"
 

@@ -94,11 +94,11 @@ def test_who_got_something_goes_to_the_end_of_the_line() -> None:
 
 
 def test_a_line_that_is_undone_is_as_it_was() -> None:
-    journal = UndoLog()
-    line = WaitingPulls(journal)
+    undo = UndoLog()
+    line = WaitingPulls(undo)
     for number in range(5):
         line.join(Waiting("me", number, 2, no_wait=number == 3))
-    journal.clear()
+    undo.clear()
     keys = line.keys()
     before = [line.get(key) for key in keys]
     line.leave(("me", 2))
@@ -106,7 +106,7 @@ def test_a_line_that_is_undone_is_as_it_was() -> None:
     line.join(Waiting("me", 0, 1))
     line.change(Waiting("me", 4, 1, no_wait=True))
     line.leave(("me", 3))
-    journal.undo()
+    undo.undo()
     assert sorted(line.keys()) == sorted(keys)
     assert [line.get(key) for key in keys] == before
     assert [one.id for one in line.impatient()] == [3]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from railgun.protocol.commands import AckRun, Pull
-from railgun.semantics.consumers.acks.deadlines import Deadlines
+from railgun.semantics.deadlines import Deadlines
 from railgun.state import keys
 from tests.support.shards import MILLI, Shards
 
@@ -120,7 +120,7 @@ def test_deadlines_that_no_longer_count_are_not_kept() -> None:
     for now in range(10_000):
         deadlines.watch("far", 1_000_000)
         deadlines.watch("far", now + 1)
-        assert deadlines.take(now + 1) == ["far"]
+        assert deadlines.pop_due(now + 1) == ["far"]
     assert len(deadlines) < 200
     deadlines.watch("far", 1_000_000)
     deadlines.watch("near", 500)

@@ -209,7 +209,7 @@ def test_a_consumer_that_starts_at_the_last_of_many_is_made_when_that_is_found(a
             break
         shards.step(0, abort=abort_every > 0 and number % abort_every == 0)
     assert shards.answer(asked)["name"] == "c"
-    assert state_of(shards).consumers.get("c").ahead.next == 801
+    assert state_of(shards).consumers.get("c").position.next == 801
 
 
 @pytest.mark.rule("UPD-06")

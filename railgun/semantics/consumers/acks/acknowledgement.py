@@ -78,8 +78,8 @@ def _back(consumer: ConsumerState, ack: AckRun, now: int) -> None:
         if run.deliveries > 1:
             consumer.redelivery.put_off(run._replace(deliveries=run.deliveries - 1), READY)
         else:
-            consumer.owed.resolved(run)
-            consumer.owed.park(run.sequence, run.end)
+            consumer.parked.resolved(run)
+            consumer.parked.park(run.sequence, run.end)
 
 
 def _is_newest(ack: AckRun, run: PendingRun) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from railgun.semantics.consumers.acks.deadlines import Deadlines
 from railgun.semantics.consumers.configuration.terms import Terms
 from railgun.semantics.consumers.pending.pending_runs import READY, PendingRun, PendingRuns, blocks_of
+from railgun.semantics.deadlines import Deadlines
 
 SPENT_AT_ONCE = (
     5_000  # messages that leave for want of deliveries in one look: no transaction grows without bound
@@ -60,7 +60,7 @@ class Redelivery:
 
     def look(self, now: int) -> list[PendingRun]:
         """Find what is over by ``now``; what is spent of it, and no longer pending."""
-        numbers = self._deadlines.take(now)
+        numbers = self._deadlines.pop_due(now)
         spent: list[PendingRun] = []
         left = SPENT_AT_ONCE
         for number in sorted(numbers):

@@ -19,10 +19,10 @@ _ALL = 1 << 62
 
 
 class Start(NamedTuple):
-    """The first sequence that a consumer looks at, and older messages that it is owed: ranges [begin, end), ascending."""
+    """The first sequence that a consumer looks at, and older messages that it is to be given, which are parked: ranges [begin, end), ascending."""
 
     sequence: int
-    owed: list[tuple[int, int]]
+    parked: list[tuple[int, int]]
 
 
 def find(stream: OwnedStream, config: ConsumerConfig, anew: int = 0) -> Steps[Start]:

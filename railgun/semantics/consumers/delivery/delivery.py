@@ -1,4 +1,4 @@
-"""Delivery: what a consumer gives next. Redeliveries come first (RDL-02), then what is owed, then what is new."""
+"""Delivery: what a consumer gives next. Redeliveries come first (RDL-02), then what is parked, then what is new."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def take(consumer: ConsumerState, batch: int, max_bytes: int, now: int) -> Taken
     """Deliver at most so many messages and bytes (0: no limit); they are pending from now on, or done if nobody acks."""
     consumer.expire(now)
     basket = Basket(batch, max_bytes, consumer.delivery_overhead())
-    for source in (_take_again, _take_owed, _take_new):
+    for source in (_take_again, _take_parked, _take_new):
         if basket.stopped is None:
             source(consumer, basket, now)
     taken = basket.taken
@@ -33,13 +33,13 @@ def take(consumer: ConsumerState, batch: int, max_bytes: int, now: int) -> Taken
 
 def find(consumer: ConsumerState) -> Entry | None:
     """The next message that would be delivered for the first time, if so many may be unanswered; moves up to it."""
-    owed = consumer.owed.next(1)
-    if owed is not None:
-        return consumer.stream.entry(owed[0])
+    parked = consumer.parked.next(1)
+    if parked is not None:
+        return consumer.stream.entry(parked[0])
     for block, runs in _wanted(consumer):
         for index, count in runs:
             busy = _park_busy(consumer, block, index, count)
-            consumer.ahead.pass_by(block.base + index + busy, busy)
+            consumer.position.pass_by(block.base + index + busy, busy)
             if busy < count:
                 found = block.entry(index + busy)
                 return found if _admits(consumer, found.subject) else None
@@ -56,16 +56,16 @@ def _take_again(consumer: ConsumerState, basket: Basket, now: int) -> None:
             consumer.deliver_again(run.part(run.sequence, run.sequence + count), basket, now)
 
 
-def _take_owed(consumer: ConsumerState, basket: Basket, now: int) -> None:
+def _take_parked(consumer: ConsumerState, basket: Basket, now: int) -> None:
     while basket.stopped is None:
         slots = consumer.slots
-        owed = consumer.owed.next(min(basket.room, max(slots, 1)))
-        if owed is None:
+        parked = consumer.parked.next(min(basket.room, max(slots, 1)))
+        if parked is None:
             return
         if not slots:
             basket.stopped = "wall"
             return
-        start, count = owed
+        start, count = parked
         count = _fit(consumer, basket, start, start + count)
         if count:
             consumer.pending.remove(start, start + count)
@@ -74,31 +74,31 @@ def _take_owed(consumer: ConsumerState, basket: Basket, now: int) -> None:
 
 def _take_new(consumer: ConsumerState, basket: Basket, now: int) -> None:
     for block, runs in _wanted(consumer):
-        if isinstance(consumer.owed, InTurn):
+        if isinstance(consumer.parked, InTurn):
             _deliver_in_turn(consumer, basket, block, runs, now)
         else:
             _deliver_runs(consumer, basket, block, runs, now)
         if basket.stopped is not None:
             return
-    if consumer.ahead.next <= consumer.stream.last_seq:
+    if consumer.position.next <= consumer.stream.last_seq:
         basket.stopped = "scan"
 
 
 def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, list[tuple[int, int]]]]:
     """New messages that the consumer wants, as far as one take looks: runs of each block. Moves past everything else."""
-    ahead, last, scanned = consumer.ahead, consumer.stream.last_seq, 0
-    if ahead.next > last:
+    position, last, scanned = consumer.position, consumer.stream.last_seq, 0
+    if position.next > last:
         return
-    for block in consumer.stream.blocks(ahead.next):
-        first = max(0, ahead.next - block.base)
+    for block in consumer.stream.blocks(position.next):
+        first = max(0, position.next - block.base)
         runs = runs_in(block, first, consumer.terms.filter)
         if runs:
             yield block, runs
-        ahead.pass_by(block.end, 0)
+        position.pass_by(block.end, 0)
         scanned += max(block.count - first, _LEAST_SCANNED)
         if scanned >= SCANNED_AT_ONCE:
             return
-    ahead.pass_by(last + 1, 0)
+    position.pass_by(last + 1, 0)
 
 
 def _deliver_runs(
@@ -117,7 +117,7 @@ def _deliver_runs(
         basket.blocks.append(block)
         consumer.deliver([(block.base + index, count) for index, count in delivered], basket, now)
         index, count = delivered[-1]
-        consumer.ahead.pass_by(block.base + index + count, sum(count for _, count in delivered))
+        consumer.position.pass_by(block.base + index + count, sum(count for _, count in delivered))
     if basket.stopped is None and delivered != runs:
         basket.stopped = "wall"  # RDL-11
 
@@ -129,7 +129,7 @@ def _deliver_in_turn(
         end = index + count
         while index < end and basket.stopped is None:
             busy = _park_busy(consumer, block, index, end - index)
-            consumer.ahead.pass_by(block.base + index + busy, busy)
+            consumer.position.pass_by(block.base + index + busy, busy)
             index += busy
             if index == end:
                 break
@@ -174,17 +174,17 @@ def _bare_sizes(consumer: ConsumerState, sizes: Sequence[int], subjects: Iterabl
 
 
 def _admits(consumer: ConsumerState, subject: str) -> bool:
-    return not isinstance(consumer.owed, InTurn) or consumer.owed.admits(subject)
+    return not isinstance(consumer.parked, InTurn) or consumer.parked.admits(subject)
 
 
 def _park_busy(consumer: ConsumerState, block: Block, index: int, count: int) -> int:
     """Put aside the messages, from the index on, whose subject is busy; how many these were."""
-    owed = consumer.owed
-    if not isinstance(owed, InTurn):
+    parked = consumer.parked
+    if not isinstance(parked, InTurn):
         return 0
     done = 0
-    while done < count and not owed.full and not owed.admits(block.subject(index + done)):
-        owed.park(block.base + index + done, block.base + index + done + 1)
+    while done < count and not parked.full and not parked.admits(block.subject(index + done)):
+        parked.park(block.base + index + done, block.base + index + done + 1)
         done += 1
     if done:
         consumer.hold()

@@ -1,7 +1,7 @@
 """Waiting pulls of one consumer (PUL): who is served next, what each has got, and the statuses that end them.
 
 Requests are served first come, first served; one that got something and wants more goes to the end of the line, so that
-messages which arrive one by one go one to each in turn (PUL-07). Pure: time is handed in, changes go through the journal.
+messages which arrive one by one go one to each in turn (PUL-07). Pure: time is handed in, changes go through the undo log.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ def served(pull: Waiting, taken: Taken, now: int) -> tuple[Waiting | None, Statu
 class WaitingPulls:
     """The line of one consumer. A pull is known by its client and number; the same one twice is one."""
 
-    def __init__(self, journal: UndoLog) -> None:
-        self._journal = journal
+    def __init__(self, undo: UndoLog) -> None:
+        self._undo = undo
         self._pulls: dict[PullKey, tuple[int, Waiting]] = {}  # with the ticket
         self._line: SortedDict[int, PullKey] = SortedDict()
         self._impatient: dict[PullKey, None] = {}
@@ -210,15 +210,15 @@ class WaitingPulls:
 
     def leave(self, key: PullKey) -> Waiting | None:
         """It waits no longer; what it was, None if it did not wait."""
-        found = self._journal.drop(self._pulls, key)
+        found = self._undo.drop(self._pulls, key)
         if found is None:
             return None
-        self._journal.drop(self._line, found[0])
-        self._journal.drop(self._impatient, key)
+        self._undo.drop(self._line, found[0])
+        self._undo.drop(self._impatient, key)
         return found[1]
 
     def _enter(self, ticket: int, pull: Waiting) -> None:
-        self._journal.put(self._pulls, pull.key, (ticket, pull))
-        self._journal.put(self._line, ticket, pull.key)
+        self._undo.put(self._pulls, pull.key, (ticket, pull))
+        self._undo.put(self._line, ticket, pull.key)
         if pull.impatient:
-            self._journal.put(self._impatient, pull.key, None)
+            self._undo.put(self._impatient, pull.key, None)

@@ -1,1 +1,1 @@
-"""What a consumer has been given and still owes: pending and parked runs, position, messages given up."""
+"""What a consumer has still to do: pending and parked runs, position, messages given up."""

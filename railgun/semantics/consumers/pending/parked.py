@@ -1,4 +1,4 @@
-"""Messages that a consumer is past in the stream but still owes: parked runs, and whose turn it is.
+"""Messages that a consumer is past in the stream but has still to deliver: parked runs, and whose turn it is.
 
 They came back before they were handed out, are the newest of their subject for a start at the last of each, or wait
 because their subject is busy (``max_ack_pending_per_subject``).
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sortedcontainers import SortedList
 
-from railgun.semantics.consumers.pending.pending_runs import PendingRun, PendingRuns, parked
+from railgun.semantics.consumers.pending.pending_runs import PendingRun, PendingRuns, parked_run
 
 PARKED_AT_MOST = (
     10_000  # by messages whose subject is busy: beyond, the consumer looks no further into the stream
@@ -23,10 +23,10 @@ class Parked(Protocol):
     """Parked messages in the order in which they are delivered."""
 
     def park(self, start: int, end: int) -> None:
-        """Owe these; they are not pending yet."""
+        """Park these; they are not pending yet."""
 
     def park_all(self, ranges: list[tuple[int, int]]) -> None:
-        """Owe all of these: [start, end), ascending, none of which touches another. Nothing is pending yet."""
+        """Park all of these: [start, end), ascending, none of which touches another. Nothing is pending yet."""
 
     def next(self, limit: int) -> tuple[int, int] | None:
         """At most so many that may be delivered now: sequence and count of consecutive ones. They stay parked."""
@@ -35,7 +35,7 @@ class Parked(Protocol):
         """These wait for an answer from now on."""
 
     def resolved(self, run: PendingRun) -> None:
-        """These no longer do, or are not owed any more: they are not pending."""
+        """These no longer do, or are not parked any more: they are not pending."""
 
 
 class InStreamOrder:
@@ -48,11 +48,11 @@ class InStreamOrder:
         ]  # a heap, maybe outdated
 
     def park(self, start: int, end: int) -> None:
-        self._pending.add(parked(start, end - start))
+        self._pending.add(parked_run(start, end - start))
         heapq.heappush(self._ranges, (start, end))
 
     def park_all(self, ranges: list[tuple[int, int]]) -> None:
-        self._pending.extend([parked(start, end - start) for start, end in ranges])
+        self._pending.extend([parked_run(start, end - start) for start, end in ranges])
         self._ranges = list(ranges)  # in order, so it is a heap
 
     def next(self, limit: int) -> tuple[int, int] | None:
@@ -103,7 +103,7 @@ class InTurn:
         return self._pending.parked >= PARKED_AT_MOST
 
     def park(self, start: int, end: int) -> None:
-        self._pending.add(parked(start, end - start))
+        self._pending.add(parked_run(start, end - start))
         for sequence in range(start, end):
             self._call(self._wait(sequence))
 

@@ -31,7 +31,7 @@ _COLUMNS = (
 class PendingRun(NamedTuple):
     """Consecutive messages with the same story; ``first`` and ``last`` advance by one with the sequence, unless 0.
 
-    A run with ``deliveries`` 0 is parked: the consumer is past it in the stream but owes it still. It waits for its turn,
+    A run with ``deliveries`` 0 is parked: the consumer is past it in the stream and has still to deliver it. It waits for its turn,
     or came back without having been handed out.
     """
 
@@ -71,8 +71,8 @@ class PendingRun(NamedTuple):
         )
 
 
-def parked(sequence: int, length: int) -> PendingRun:
-    """Messages that are owed but have not been delivered."""
+def parked_run(sequence: int, length: int) -> PendingRun:
+    """Messages that the consumer is past and that have not been delivered."""
     return PendingRun(sequence, length, 0, 0, 0, 0, READY)
 
 
