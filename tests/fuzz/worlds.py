@@ -13,8 +13,8 @@ from typing import Any
 
 from railgun.model.messages import StoredMessage
 from railgun.protocol.replies import Frame, Located, fill
+from railgun.semantics import deadlines
 from railgun.semantics.consumers import collection
-from railgun.semantics.consumers.acks import deadlines
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.pending import given_up, position
 from railgun.semantics.consumers.pending import pending_runs as pending
