@@ -8,10 +8,9 @@ answered, or kept in ``rejected`` with the reason.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 from railgun.model import refusals
@@ -21,23 +20,19 @@ from railgun.protocol.avro import WireError
 from railgun.protocol.commands import Forward
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
-from railgun.semantics.messages.packed_bodies import pack_bodies
-from railgun.semantics.messages.stragglers import log_start
-from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Stored
 from railgun.shard.clock import ShardClock, lateness
 from railgun.shard.consumers.dead_letters import ReadLog
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.cursor import Cursor
 from railgun.shard.dispatch import Dispatcher
-from railgun.shard.drain import AfterCommit, Drain, Input, LogAppend, Trim
+from railgun.shard.drain import AfterCommit, Drain, Input
 from railgun.shard.long_calls import LongCalls
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing
 from railgun.shard.streams.registrar import Registrar
-from railgun.shard.streams.straggler_copies import StragglerCopies
+from railgun.shard.streams.sealing import Sealing
 from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
@@ -60,10 +55,13 @@ class ShardCore:
         test_clock: bool = False,
         read_log: ReadLog | None = None,
         memory: WorkerMemory | None = None,
+        quarantined: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read.
 
         ``memory``: of the worker, shared with its other shards; None: the shard is alone.
+        ``quarantined``: log topics that cannot be written just now, with the reasons: publishes to their streams are refused.
+        It belongs to the driver, which changes it between two drains.
         """
         self.partition = partition
         self.cursor = Cursor()
@@ -77,15 +75,14 @@ class ShardCore:
         )
         self._captures = Captures(self._overlay, partition, partitions, self._send)
         self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
-        self._publishing = Publishing(self._streams, limits)
+        self._publishing = Publishing(self._streams, limits, quarantined)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
         self._timers = StreamTimers(self._streams)
-        self._straggler_copies = StragglerCopies(read_log)
+        self._sealing = Sealing(read_log)
         self._long_calls = LongCalls(self._streams)
         self._dispatcher = Dispatcher(
             partition,
             partitions,
-            names,
             limits,
             self._overlay,
             self._streams,
@@ -123,8 +120,8 @@ class ShardCore:
         if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
         by_driver = [self._clock.driver(due) for due in by_shard]
-        if self._consumers.next_look is not None:
-            by_driver.append(self._consumers.next_look)
+        if self._consumers.next_presence_check is not None:
+            by_driver.append(self._consumers.next_presence_check)
         return min(by_driver, default=None)
 
     @property
@@ -154,14 +151,6 @@ class ShardCore:
         """The incarnation of the stream that the last drain worked on by itself when it ended or failed; 0: none."""
         return self._open.at
 
-    def quarantine(self, topic: str, reason: str) -> None:
-        """Publishes to the stream behind this log are refused with the reason until it is released."""
-        self._publishing.quarantine(topic, reason)
-
-    def release(self, topic: str) -> None:
-        """The log works again."""
-        self._publishing.release(topic)
-
     # -- a drain
 
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
@@ -186,7 +175,7 @@ class ShardCore:
         if self._streams.sweeping:
             drain.structural = True
             self._streams.sweep(drain.decisions)
-        self._consumers.finish(drain)
+        self._consumers.end_drain(drain)
         self._clock.stored(drain.stored_at)
         return self._finished(drain)
 
@@ -257,20 +246,11 @@ class ShardCore:
     def _finished(self, opened: OpenDrain) -> Drain:
         drain = opened.decisions
         for name, state in opened.touched.items():
-            if state.deleting:
-                continue  # sealed when it was deleted; what this drain stored before is gone with it
-            log = opened.logs.get(name) or Stored()
-            if log.sequences or state.tombstones:
-                drain.appends[state.topic] = _log_append(state, log)
-            self._straggler_copies.make(state)
-            bases = state.seal()
-            append = drain.appends.get(state.topic)
-            if append is not None:
-                append.blocks = [(base, bisect_left(append.sequences, base)) for base in bases]
-                if not state.bodies.keeps:
-                    drain.bodies |= _bodies(append)
-            drain.trims.append(Trim(state.topic, log_start(state)))
-            self._timers.watch(state)
+            if (
+                not state.deleting
+            ):  # else it was sealed when it was deleted; what this drain stored in it is gone with it
+                self._sealing.seal(state, opened.logs.get(name), drain)
+                self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:
             times = {"clock": self._clock.newest, "time": self._clock.time}
             self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self.cursor.stored() | times))
@@ -280,36 +260,3 @@ class ShardCore:
 
     def _send(self, partition: int, forward: Forward) -> None:
         self._open.send(partition, forward)
-
-
-def _bodies(append: LogAppend) -> dict[bytes, bytes]:
-    """The messages of each new block, by the block's key: gets find them beside it."""
-    found = {}
-    ends = [*append.blocks, (0, len(append.sequences))]
-    for (base, start), (_, stop) in pairwise(ends):
-        indexes = [sequence - base for sequence in append.sequences[start:stop]]
-        packed = (
-            pack_bodies(indexes, append.headers[start:stop], append.payloads[start:stop]) if indexes else None
-        )
-        if packed is not None:
-            found[keys.of(keys.BLOCK, append.incarnation, base)] = packed
-    return found
-
-
-def _log_append(state: OwnedStream, log: Stored) -> LogAppend:
-    if state.config.max_msgs_per_subject > 1:
-        log_keys = [state.log_key(*one) for one in zip(log.subjects, log.sequences, strict=True)]
-    else:
-        encoded = {subject: subject.encode("utf-8") for subject in set(log.subjects)}
-        log_keys = [encoded[subject] for subject in log.subjects]
-    return LogAppend(
-        state.name,
-        state.topic,
-        state.incarnation,
-        log.sequences,
-        log_keys,
-        log.payloads,
-        log.headers,
-        log.times,
-        state.tombstones,
-    )

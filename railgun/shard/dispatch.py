@@ -32,13 +32,12 @@ from railgun.protocol.commands import (
 )
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
-from railgun.protocol.topics import Names
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams import backlog
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.calls import CREATES
-from railgun.shard.consumers.calls import OPERATIONS as CONSUMER_OPERATIONS
+from railgun.shard.consumers.room import OPERATIONS as CONSUMER_OPERATIONS
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.drain import Input
 from railgun.shard.long_calls import Call, LongCalls, Turn
@@ -62,7 +61,6 @@ class Dispatcher:
         self,
         partition: int,
         partitions: int,
-        names: Names,
         limits: ClusterLimits,
         overlay: Overlay,
         streams: OwnedStreams,
@@ -76,7 +74,6 @@ class Dispatcher:
     ) -> None:
         self._partition = partition
         self._partitions = partitions
-        self._names = names
         self._limits = limits
         self._overlay = overlay
         self._streams = streams
@@ -131,16 +128,16 @@ class Dispatcher:
         value = given.value or b""
         if kind == PACK:
             pack = PublishPack.decode(value)
-            self._consumers.hear(pack.client, drain)
+            self._consumers.heard_from(pack.client, drain)
             if not self._passed_on(pack.stream, kind, value, drain):
                 self._publishing.pack(pack, drain)
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
-            self._consumers.hear(request.client, drain)
+            self._consumers.heard_from(request.client, drain)
             self._request(request, drain)
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)
-            self._consumers.hear(command.client, drain)
+            self._consumers.heard_from(command.client, drain)
             if not self._passed_on(command.stream, kind, value, drain):
                 self._consumers.command(command, drain)
         elif kind == PRESENCE:
@@ -164,8 +161,6 @@ class Dispatcher:
                 self._request(ApiRequest.decode(waiting), drain)
             return
         drain.structural = True
-        if forward.kind == "create":
-            self._publishing.release(self._names.log(forward.stream))  # it gets a new log
         if forward.kind == "delete":
             self._consumers.stream_goes(forward.stream, drain)
         touched, frame = self._streams.change(forward, drain.moment, drain.decisions)

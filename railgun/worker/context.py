@@ -35,7 +35,7 @@ class ShardContext:
     identity: str  # of the changelog topic
     admin: AdminClient
     topics: Topics
-    upkeep: Housekeeping
+    housekeeping: Housekeeping
     outbox: Outbox
     clock: SteadyClock
     memory: WorkerMemory

@@ -72,9 +72,9 @@ class RailgunApp(faust.App):
         names = settings.names
         self.batch_topics = frozenset({names.commands, names.forwards})
         self.kafka_admin = AdminClient(settings.kafka.admin())
-        self.shards = ShardPool(names.group, self.kafka_admin)
+        self.pool = ShardPool(names.group, self.kafka_admin)
         self._folder: StateFolder | None = None
-        self._upkeep: Housekeeping | None = None
+        self._housekeeping: Housekeeping | None = None
         self._log_reading = LogReading(settings.kafka)
         self._main_loop: asyncio.AbstractEventLoop | None = None
         super().__init__(names.group, **options)
@@ -84,7 +84,7 @@ class RailgunApp(faust.App):
     async def on_start(self) -> None:
         """Look at the cluster before joining the group; a worker that cannot serve must not take partitions."""
         try:
-            self.shards.use(await asyncio.to_thread(self._prepare, asyncio.get_running_loop()))
+            self.pool.use(await asyncio.to_thread(self._prepare, asyncio.get_running_loop()))
         except RailgunError as error:
             log.critical("the worker cannot start: %s", error)
             raise
@@ -103,8 +103,10 @@ class RailgunApp(faust.App):
         self._main_loop = loop
         producer = Producer(settings.kafka.producer())
         outbox = Outbox(producer)
-        upkeep = self._upkeep = Housekeeping(self.kafka_admin, topics, outbox, self.on_thread_crash)
-        upkeep.start()
+        housekeeping = self._housekeeping = Housekeeping(
+            self.kafka_admin, topics, outbox, self.on_thread_crash
+        )
+        housekeeping.start()
         return ShardContext(
             kafka=settings.kafka,
             names=settings.names,
@@ -117,14 +119,14 @@ class RailgunApp(faust.App):
             identity=topics.identity(settings.names.changelog),
             admin=self.kafka_admin,
             topics=topics,
-            upkeep=upkeep,
+            housekeeping=housekeeping,
             outbox=outbox,
-            clock=SteadyClock(),
-            memory=WorkerMemory(),
+            clock=SteadyClock(guard=threading.Lock()),
+            memory=WorkerMemory(threading.Lock),
             read_log=self._log_reading.read,
-            is_current=self.shards.is_current,
-            confirmed=self.shards.confirmed,
-            on_room=self.shards.on_room,
+            is_current=self.pool.is_current,
+            confirmed=self.pool.confirmed,
+            on_room=self.pool.on_room,
             on_crash=self.on_thread_crash,
         )
 
@@ -143,9 +145,9 @@ class RailgunApp(faust.App):
 
     async def release(self) -> None:
         """Stop the shards and give back what they held."""
-        await self.shards.close()
-        if self._upkeep is not None:
-            await asyncio.to_thread(self._upkeep.stop)
+        await self.pool.close()
+        if self._housekeeping is not None:
+            await asyncio.to_thread(self._housekeeping.stop)
         await asyncio.to_thread(self._log_reading.close)
         if self._folder is not None:
             self._folder.release()
@@ -157,7 +159,7 @@ class RailgunApp(faust.App):
         names = self.settings.names
         held = self.consumer.assignment()
         of = {topic: {tp.partition for tp in held if tp.topic == topic} for topic in self.batch_topics}
-        await self.shards.assigned(self.consumer, of[names.commands], of[names.forwards])
+        await self.pool.assigned(self.consumer, of[names.commands], of[names.forwards])
 
 
 def create_app(
@@ -210,7 +212,7 @@ def _faust_options(settings: NodeSettings) -> dict[str, Any]:
 
 def _receive_records(app: RailgunApp) -> None:
     """The one agent: it hands commands and forwards to their shard."""
-    names, shards = app.settings.names, app.shards
+    names, pool = app.settings.names, app.pool
     topic = app.topic(
         names.commands, names.forwards, key_serializer="raw", value_serializer="raw", acks=False
     )
@@ -220,9 +222,7 @@ def _receive_records(app: RailgunApp) -> None:
     async def receive(stream: Any) -> None:
         async for event in stream.events():
             message = event.message
-            shards.receive(
-                message.partition, message.topic == forwards, message.generation_id, message.records
-            )
+            pool.receive(message.partition, message.topic == forwards, message.generation_id, message.records)
 
 
 def _follow_the_group(app: RailgunApp) -> None:
@@ -234,7 +234,7 @@ def _follow_the_group(app: RailgunApp) -> None:
 
     @app.on_partitions_revoked.connect(weak=False)
     async def give(*_: Any, **__: Any) -> None:
-        await app.shards.revoked()
+        await app.pool.revoked()
 
     @app.on_before_shutdown.connect(weak=False)
     async def end(*_: Any, **__: Any) -> None:

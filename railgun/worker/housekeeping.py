@@ -40,7 +40,7 @@ class Housekeeping:
         self.trims = LogTrims(admin)
         self._missing: dict[str, Callable[[], None]] = {}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="railgun-upkeep", daemon=True)
+        self._thread = threading.Thread(target=self._main, name="railgun-housekeeping", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

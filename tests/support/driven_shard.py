@@ -30,8 +30,8 @@ from railgun.shard.drain import Input
 from railgun.worker.context import ShardContext
 from railgun.worker.group.membership import Membership
 from railgun.worker.shards import claim as claim_module
-from railgun.worker.shards import driver as shard_module
-from railgun.worker.shards import shard_state as standing_module
+from railgun.worker.shards import owner as owner_module
+from railgun.worker.shards import shard_state as state_module
 from railgun.worker.shards.driver import ShardDriver
 from tests.support.waiting import wait_until
 
@@ -188,8 +188,8 @@ class Trims:
     def leave(self, shard: int) -> None: ...
 
 
-class Upkeep:
-    """Keeps nothing up."""
+class Housekeeping:
+    """Keeps no house."""
 
     trims = Trims()
 
@@ -209,11 +209,11 @@ class Driven:
         )  # no answer is taken for another's
         self._fed = {NAMES.commands: 0, NAMES.forwards: 0}
         patch.setattr(claim_module, "Producer", FakeProducer)
-        patch.setattr(shard_module, "Undecided", Undecided)
+        patch.setattr(owner_module, "Undecided", Undecided)
         for name in ("end_state", "end_logs"):
-            patch.setattr(shard_module, name, lambda *_: None)
-        patch.setattr(shard_module, "check_inputs", lambda *_: True)
-        patch.setattr(standing_module, "PartitionReader", FakeReader)
+            patch.setattr(owner_module, name, lambda *_: None)
+        patch.setattr(owner_module, "check_inputs", lambda *_: True)
+        patch.setattr(state_module, "PartitionReader", FakeReader)
         settings = {"broker": self.broker}
         fakes: dict[str, Any] = {
             "admin": None,
@@ -221,7 +221,7 @@ class Driven:
             "topics": SimpleNamespace(
                 create_log=lambda *_, **__: None, delete=lambda _: None, exists=lambda _: True
             ),
-            "upkeep": Upkeep(),
+            "housekeeping": Housekeeping(),
             "outbox": Outbox(self.broker),
         }
         self.context = ShardContext(
@@ -234,8 +234,8 @@ class Driven:
             node="test",
             folder=folder,
             identity="changelog",
-            clock=SteadyClock(),
-            memory=WorkerMemory(),
+            clock=SteadyClock(guard=threading.Lock()),
+            memory=WorkerMemory(threading.Lock),
             read_log=lambda places: [None for _ in places],
             is_current=lambda _: True,
             confirmed=lambda _: True,

@@ -81,6 +81,7 @@ class Shards:
         self.partitions = partitions
         self._limits = limits or ClusterLimits()
         self._test_clock = test_clock
+        self.quarantined: dict[str, str] = {}  # log topics that are gone
         self.tables = [MemoryTable(scratch=MemoryTable()) for _ in range(partitions)]
         self.cores = [self._load(number) for number in range(partitions)]
         self.inboxes: list[deque[Input]] = [deque() for _ in range(partitions)]
@@ -107,6 +108,7 @@ class Shards:
             self.tables[number],
             test_clock=self._test_clock,
             read_log=self._read_log,
+            quarantined=self.quarantined,
         )
         core.load()
         return core
@@ -235,6 +237,7 @@ class Shards:
         self.drains.append(drain)
         for topic in drain.doomed_topics:
             self.logs.pop(topic, None)
+            self.quarantined.pop(topic, None)
         firsts = {}
         for topic, append in drain.appends.items():
             first = self.logs.setdefault(topic, Log()).append(append)

@@ -1,4 +1,8 @@
-"""When to look at something again: a heap of deadlines, one that counts for each key."""
+"""Alarms: the moments at which consumers must be looked at again, one for each key, exact and with undo.
+
+:class:`~railgun.semantics.consumers.acks.deadlines.Deadlines` is cheaper, but its deadlines only ever move forward to an earlier
+moment and may turn out too early; an alarm can be put off, and an aborted drain takes it back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ _SLACK = 256  # entries that no longer count, before the heap is built anew
 
 
 class Alarms(Generic[K]):
-    """Times by key. Setting, changing and dropping cost the logarithm of how many there are; changes can be undone."""
+    """Moments by key. Setting, changing and dropping cost the logarithm of their number; changes can be undone."""
 
     def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
@@ -28,14 +32,14 @@ class Alarms(Generic[K]):
         return len(self._due)
 
     def set(self, key: K, due: int) -> None:
-        """Look at the key then, and at no other time; 0: never."""
+        """The key is due then, and at no other moment; 0: never."""
         before = self._due.get(key, 0)
         if before != due:
             self._apply(key, due)
             self._journal.on_undo(lambda: self._apply(key, before))
 
     def get(self, key: K) -> int:
-        """When the key is due; 0: never."""
+        """The moment at which the key is due; 0: never."""
         return self._due.get(key, 0)
 
     def _apply(self, key: K, due: int) -> None:

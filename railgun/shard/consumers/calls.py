@@ -1,7 +1,4 @@
-"""Calls of the API about consumers, at the owner of their stream: create, info, delete and lists.
-
-Pulls, acknowledgements and flow control are passed on to :mod:`railgun.shard.consumers.raw_deliveries`.
-"""
+"""Calls of the API about consumers, at the owner of their stream: create, info, delete and lists."""
 
 from __future__ import annotations
 
@@ -28,27 +25,24 @@ from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.shard.consumers.commands import ConsumerCommands
 from railgun.shard.consumers.demand import Demand, key_of
+from railgun.shard.consumers.leases import answer_pull
 from railgun.shard.consumers.push_targets import PushTargets
-from railgun.shard.consumers.pushing import Pushing
-from railgun.shard.consumers.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.shard.long_calls import Turn
 from railgun.shard.open_drain import OpenDrain
 
 CREATES = frozenset({Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE})
-OPERATIONS = frozenset(
+CALLS = frozenset(
     {
         *CREATES,
         Operation.CONSUMER_INFO,
         Operation.CONSUMER_DELETE,
         Operation.CONSUMER_NAMES,
         Operation.CONSUMER_LIST,
-        *DELIVERIES,
     }
 )
 
-TellEvents = Callable[[OwnedStream, OpenDrain], None]
+ReportEvents = Callable[[OwnedStream, OpenDrain], None]
 
 
 class ConsumerCalls:
@@ -58,15 +52,11 @@ class ConsumerCalls:
         self,
         demand: Demand,
         push_targets: PushTargets,
-        commands: ConsumerCommands,
-        pushing: Pushing,
-        tell_events: TellEvents,
+        report_events: ReportEvents,
     ) -> None:
         self._demand = demand
         self._push_targets = push_targets
-        self._commands = commands
-        self._deliveries = RawDeliveries(commands, pushing)
-        self._tell_events = tell_events
+        self._report_events = report_events
 
     def answer(
         self,
@@ -74,11 +64,9 @@ class ConsumerCalls:
         name: ApiName,
         stream: OwnedStream | None,
         drain: OpenDrain,
-    ) -> list[Frame] | None:
-        """The frames that answer the call; None where nothing is answered here."""
+    ) -> list[Frame]:
+        """The frames that answer the call."""
         operation = name.operation
-        if operation in DELIVERIES:
-            return self._deliveries.answer(request, name, drain)
         if stream is None:
             return [error_response(operation, _unknown_stream(request, name))]
         if operation is Operation.CONSUMER_NAMES:
@@ -192,7 +180,7 @@ class ConsumerCalls:
 
     def delete(self, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
         """The consumer is gone, and whoever waits for it is told (CON-31)."""
-        self._tell_events(stream, drain)  # while it is known what it wants to be done with dead letters
+        self._report_events(stream, drain)  # while it is known what it wants to be done with dead letters
         self.dismiss(stream, consumer, drain)
         stream.consumers.delete(consumer)
         drain.touch(stream)
@@ -202,7 +190,7 @@ class ConsumerCalls:
         key = key_of(stream, consumer)
         self._push_targets.removed(key, consumer.config.deliver_subject)
         for pull in self._demand.forget(key):
-            self._commands.tell(stream, consumer, pull, pulls.CONSUMER_DELETED, drain)
+            answer_pull(drain, stream, consumer, pull, pulls.CONSUMER_DELETED)
 
     def _described(self, operation: Operation, stream: OwnedStream, consumer: ConsumerState) -> Frame:
         seen = self._seen(stream, consumer)

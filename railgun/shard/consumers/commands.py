@@ -1,4 +1,4 @@
-"""What clients tell the consumers of a shard: acknowledgements, pulls, that they are there, that they go.
+"""Commands of clients for the consumers of a shard: acknowledgements, pulls, presence.
 
 Acknowledgements are decided at once, in their order. A pull only joins the line of its consumer; what it gets is decided at
 the end of the drain (:mod:`railgun.shard.consumers.delivering`). Pulls and presence are in memory only.
@@ -6,7 +6,7 @@ the end of the drain (:mod:`railgun.shard.consumers.delivering`). Pulls and pres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from railgun.api.responses import refusal_frame
 from railgun.model import refusals
@@ -17,10 +17,11 @@ from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
-from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting
+from railgun.semantics.consumers.delivery.waiting_pulls import Status
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
-from railgun.shard.consumers.leases import told
+from railgun.shard.consumers.leases import answer_pull
 from railgun.shard.consumers.presence import Presences
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.open_drain import OpenDrain
@@ -29,11 +30,9 @@ from railgun.shard.streams.owned import OwnedStreams
 CONFIRMED = Frame([], b"")  # ACK-13
 _KINDS = frozenset({"ack", "nak", "progress", "term", "back"})
 
-Serve = Callable[[ConsumerKey, OpenDrain], int]
-
 
 class ConsumerCommands:
-    """Takes commands for the consumers of one shard, one at a time."""
+    """Applies the commands for the consumers of one shard, one at a time."""
 
     def __init__(
         self,
@@ -41,18 +40,18 @@ class ConsumerCommands:
         demand: Demand,
         presences: Presences,
         push_targets: PushTargets,
-        serve: Serve,
+        delivering: Delivering,
     ) -> None:
         self._streams = streams
         self._demand = demand
         self._presences = presences
         self._push_targets = push_targets
-        self._serve = serve
+        self._delivering = delivering
 
     # -- commands
 
     def command(self, command: ConsumerCommand, drain: OpenDrain) -> None:
-        """Acknowledgements, then pulls that are called off, then a new pull; ``now`` is the wall clock."""
+        """Acknowledgements first, then pulls that are called off, then a new pull."""
         found = self.find(command.stream, command.consumer, command.incarnation, command.number)
         if found is None:
             self._unknown(command, drain)
@@ -69,7 +68,7 @@ class ConsumerCommands:
             drain.answer(command.client, command.request, [CONFIRMED])
 
     def _unknown(self, command: ConsumerCommand, drain: OpenDrain) -> None:
-        """The consumer does not live: not any more, or under that number; or it cannot be read."""
+        """The consumer does not exist (any more), has another number, or cannot be read."""
         stream = self._streams.get(command.stream)
         aside = self._streams.aside.refusal(command.stream) if stream is None else None
         refused = aside if stream is None else stream.consumers.refusal(command.consumer)
@@ -79,29 +78,31 @@ class ConsumerCommands:
         if command.request:
             drain.answer(command.client, command.request, [refusal_frame(refusals.CONSUMER_NOT_FOUND)])
         if command.pull is not None:
-            self.nobody(command.client, command.stream, command.consumer, command.pull.id, drain)
+            self.no_consumer(command.client, command.stream, command.consumer, command.pull.id, drain)
 
     @staticmethod
     def refuse(command: ConsumerCommand, refusal: Refusal, drain: OpenDrain) -> None:
-        """The command could not be applied: whoever waits for its answer or its messages hears why."""
+        """The command could not be applied: its request and its pull are answered with the reason."""
         if command.request:
             drain.answer(command.client, command.request, [refusal_frame(refusal)])
         if command.pull is not None and command.client:
             ended = Status(refusal.code, refusal.description)
             drain.replies(command.client).leases.append(
-                _of_nobody(command.stream, command.consumer, command.pull.id, ended)
+                _without_consumer(command.stream, command.consumer, command.pull.id, ended)
             )
 
     @staticmethod
-    def nobody(client: str, stream: str, consumer: str, pull: int, drain: OpenDrain) -> None:
-        """The answer to a pull of a consumer that does not live."""
+    def no_consumer(client: str, stream: str, consumer: str, pull: int, drain: OpenDrain) -> None:
+        """The answer to a pull of a consumer that does not exist."""
         if client:
-            drain.replies(client).leases.append(_of_nobody(stream, consumer, pull, pulls.CONSUMER_DELETED))
+            drain.replies(client).leases.append(
+                _without_consumer(stream, consumer, pull, pulls.CONSUMER_DELETED)
+            )
 
     def find(
         self, stream: str, consumer: str, incarnation: int = 0, number: int = 0
     ) -> tuple[OwnedStream, ConsumerState] | None:
-        """The consumer, if it lives; incarnation and number 0 mean whichever lives."""
+        """The consumer, None if it does not exist; incarnation and number 0 mean any."""
         state = self._streams.get(stream)
         if state is None or incarnation not in (0, state.incarnation):
             return None
@@ -113,7 +114,7 @@ class ConsumerCommands:
     def acknowledge(
         self, stream: OwnedStream, consumer: ConsumerState, runs: Sequence[AckRun], drain: OpenDrain
     ) -> bool:
-        """Decide the runs; False if one of them names what was never delivered (ACK-17)."""
+        """Decide the runs. False if one of them names a message that was never delivered (ACK-17)."""
         if not runs:
             return True
         key = key_of(stream, consumer)
@@ -148,29 +149,29 @@ class ConsumerCommands:
         client: str,
         drain: OpenDrain,
     ) -> None:
-        """The pull joins the line, or is told why it may not; one that waits already is the same one sent again."""
+        """The pull joins the line, or is refused with a status. One that waits already was sent twice."""
         if not client:
             return
         key, config = key_of(stream, consumer), consumer.config
         line = self._demand.line(key)
         if line is not None and line.get((client, pull.id)) is not None:
-            self._presences.know(client, drain.wall)
+            self._presences.add(client, drain.wall)
             return
         waiting = pulls.begin(pull, client, drain.moment, drain.late)
         refused = pulls.refusal(pull, config)
         if refused is not None:
-            self.tell(stream, consumer, waiting, refused, drain)
+            answer_pull(drain, stream, consumer, waiting, refused)
             return
         if pulls.is_stale(pull, drain.late):
-            self.tell(stream, consumer, waiting, waiting.timed_out(), drain)
+            answer_pull(drain, stream, consumer, waiting, waiting.timed_out())
             return
         if self._full(key, consumer):
-            self._serve(key, drain)  # what can be answered leaves the line
+            self._delivering.serve(key, drain)  # what can be answered leaves the line
             if self._full(key, consumer):
                 if not waiting.heartbeat:  # PUL-08
-                    self.tell(stream, consumer, waiting, pulls.EXCEEDED_MAX_WAITING, drain)
+                    answer_pull(drain, stream, consumer, waiting, pulls.EXCEEDED_MAX_WAITING)
                 return
-        self._presences.know(client, drain.wall)
+        self._presences.add(client, drain.wall)
         self._demand.join(key, waiting, consumer.terms.filter)
         self._demand.used(key, consumer.config, drain.moment)
         drain.ready[key] = None
@@ -178,30 +179,16 @@ class ConsumerCommands:
     def _full(self, key: ConsumerKey, consumer: ConsumerState) -> bool:
         return self._demand.waiting(key) >= (consumer.config.max_waiting or 1)
 
-    @staticmethod
-    def tell(
-        stream: OwnedStream,
-        consumer: ConsumerState,
-        pull: Waiting,
-        status: Status,
-        drain: OpenDrain,
-        *,
-        done: bool = True,
-    ) -> None:
-        """Answer a pull with a status and no messages."""
-        answer = told(stream, consumer, status)._replace(pull=pull.id, done=done)
-        drain.replies(pull.client).leases.append(answer)
-
     # -- presence
 
     def presence(self, presence: Presence, drain: OpenDrain) -> None:
-        """A client is there and listens, or goes."""
+        """A client is there and listens, or leaves."""
         if not presence.client:
             return
         if presence.leaving:
             self.gone(presence.client, drain)
             return
-        self._presences.know(presence.client, drain.wall)
+        self._presences.add(presence.client, drain.wall)
         gained, lost = self._presences.listen(presence.client, presence.listens)
         if gained or lost:
             self._push_targets.changed(gained, lost, drain)
@@ -219,7 +206,7 @@ class ConsumerCommands:
             self._push_targets.changed(gained, lost, drain)
 
 
-def _of_nobody(stream: str, consumer: str, pull: int, status: Status) -> Lease:
+def _without_consumer(stream: str, consumer: str, pull: int, status: Status) -> Lease:
     ended = Lease(stream, 0, consumer, 0, "", pull=pull, done=True)
     return ended._replace(status=status.code, description=status.description)
 

@@ -1,7 +1,7 @@
-"""Delivering: at the end of a drain, whoever wants messages gets them, as leases in the same transaction.
+"""Delivering: at the end of a drain waiting pulls and listeners get messages, as leases in the same transaction.
 
-Only consumers that somebody waits for, and that may have got work, are looked at: those that may want what was stored, those
-that were told or lost something, those that the last drain did not finish. What one drain gives out is bounded.
+Only consumers whose messages are wanted, and that may have something to deliver, are served: those whose filter fits what was
+stored, those that got a command or lost a message, those that the last drain left over. What one drain gives out is bounded.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from railgun.semantics.consumers.consumer_state import ConsumerState, Taken
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting, WaitingPulls
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.shard.consumers.commands import ConsumerCommands
-from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
-from railgun.shard.consumers.leases import leases
+from railgun.shard.consumers.demand import Alarm, ConsumerKey, Demand, key_of, living
+from railgun.shard.consumers.leases import answer_pull, leases
 from railgun.shard.consumers.pushing import Pushing
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
@@ -26,17 +25,14 @@ OF_ALL = 50_000
 class Delivering:
     """Serves the waiting pulls and the listeners of a shard's consumers."""
 
-    def __init__(
-        self, streams: OwnedStreams, demand: Demand, commands: ConsumerCommands, pushing: Pushing
-    ) -> None:
+    def __init__(self, streams: OwnedStreams, demand: Demand, pushing: Pushing) -> None:
         self._streams = streams
         self._demand = demand
-        self._commands = commands
         self._pushing = pushing
 
     def run(self, drain: OpenDrain) -> None:
-        """Serve everybody who may get something, in turn from drain to drain."""
-        looked_at = dict(self._demand.unfinished) | drain.ready
+        """Serve all consumers that may have something to deliver, in turn from drain to drain."""
+        looked_at = dict(self._demand.postponed) | drain.ready
         for state in drain.touched.values():
             looked_at |= dict.fromkeys(self._concerned(state, drain))
         left = OF_ALL
@@ -47,7 +43,7 @@ class Delivering:
                 self._demand.postpone(key)
 
     def _concerned(self, state: OwnedStream, drain: OpenDrain) -> Iterator[ConsumerKey]:
-        """Those that may want what was stored, and those that may have got room because something left."""
+        """Consumers that may deliver what was stored, and those that may have got room because a message left."""
         stored = drain.logs.get(state.name)
         if stored is not None:
             yield from self._demand.wanting(state.incarnation, set(stored.subjects))
@@ -55,8 +51,8 @@ class Delivering:
             yield key_of(state, consumer)
 
     def serve(self, key: ConsumerKey, drain: OpenDrain) -> int:
-        """Give one consumer's messages to those who want them; how many."""
-        self._demand.finish(key)
+        """Deliver one consumer's messages. Returns how many."""
+        self._demand.resume(key)
         if not self._demand.is_wanted(key):
             return 0
         found = living(self._streams, key)
@@ -68,7 +64,7 @@ class Delivering:
             given, more = self._pushing.serve(key, stream, consumer, drain, OF_ONE_CONSUMER)
         else:
             line = self._demand.line(key)
-            assert line is not None, "a hungry pull consumer has waiting pulls"
+            assert line is not None, "a pull consumer whose messages are wanted has waiting pulls"
             given, more = self._serve_line(key, line, stream, consumer, drain)
         if given or stream.consumers.changed:
             drain.touch(stream)
@@ -86,11 +82,11 @@ class Delivering:
         consumer: ConsumerState,
         drain: OpenDrain,
     ) -> tuple[int, bool]:
-        """How many messages were given out, and whether there may be more for those who wait."""
+        """Number of messages given out, and whether there may be more for the waiting pulls."""
         given = 0
         while (pull := line.first()) is not None:
             if pull.expires and pull.expires <= drain.moment:
-                self.time_out(key, stream, consumer, pull, drain)
+                self._time_out(key, stream, consumer, pull, drain)
                 continue
             if given >= OF_ONE_CONSUMER:
                 return given, True
@@ -108,11 +104,24 @@ class Delivering:
             if taken.stopped in ("empty", "wall"):
                 ended = line.impatient() if taken.stopped == "empty" else line.late()
                 self._end(ended, key, stream, consumer, drain)
-            if taken.stopped in ("empty", "wall"):
                 return given, False
             if taken.stopped == "scan":
                 return given, True
         return given, False
+
+    def wake(self, alarm: Alarm, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
+        """The alarm of a waiting pull: it has waited long enough, or a heartbeat is due (PUL-10)."""
+        line = self._demand.line(alarm.consumer)
+        pull = None if line is None else line.get(alarm.pull)
+        if pull is None:
+            return
+        if pull.expires and pull.expires <= drain.moment:
+            self._time_out(alarm.consumer, stream, consumer, pull, drain)
+            return
+        if pull.beats and pull.beats <= drain.moment:
+            answer_pull(drain, stream, consumer, pull, pulls.idle_heartbeat(*consumer.delivered), done=False)
+            pull = pull._replace(beats=drain.moment + pull.heartbeat)
+        self._demand.change(alarm.consumer, pull)
 
     def _end(
         self,
@@ -123,15 +132,15 @@ class Delivering:
         drain: OpenDrain,
     ) -> None:
         for pull in ended:
-            self._commands.tell(stream, consumer, pull, pull.nothing_there(), drain)  # PUL-03
+            answer_pull(drain, stream, consumer, pull, pull.nothing_there())  # PUL-03
             self._demand.leave(key, pull.key)
 
-    def time_out(
+    def _time_out(
         self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, pull: Waiting, drain: OpenDrain
     ) -> None:
         """The pull has waited for as long as it wanted to (PUL-04)."""
         self._demand.leave(key, pull.key)
-        self._commands.tell(stream, consumer, pull, pull.timed_out(), drain)
+        answer_pull(drain, stream, consumer, pull, pull.timed_out())
         self._demand.used(key, consumer.config, pull.expires)
 
     @staticmethod

@@ -1,6 +1,6 @@
-"""What a shard remembers of its consumers only in memory: waiting pulls, hunger, and when to look again.
+"""The demand for messages of a shard's consumers: waiting pulls, whose messages are wanted, and alarms.
 
-Nothing here is durable and nothing here is lost by an aborted drain. All of it is known by (stream, incarnation, number), so
+It is in memory only: not durable, and not lost by an aborted drain. All of it is known by (stream, incarnation, number), so
 it outlives the reload of a stream and never passes to a successor of the same name.
 """
 
@@ -21,7 +21,7 @@ from railgun.shard.streams.owned import OwnedStreams
 
 
 class ConsumerKey(NamedTuple):
-    """One consumer for all time."""
+    """The identity of a consumer: no other ever has the same."""
 
     stream: str
     incarnation: int
@@ -33,7 +33,7 @@ def key_of(stream: OwnedStream, consumer: ConsumerState) -> ConsumerKey:
 
 
 def living(streams: OwnedStreams, key: ConsumerKey) -> tuple[OwnedStream, ConsumerState] | None:
-    """The consumer of that key with its stream, if it lives (still)."""
+    """The consumer of that key with its stream; None if it is gone."""
     stream = streams.get(key.stream)
     if stream is None or stream.incarnation != key.incarnation:
         return None
@@ -42,7 +42,7 @@ def living(streams: OwnedStreams, key: ConsumerKey) -> tuple[OwnedStream, Consum
 
 
 class Alarm(NamedTuple):
-    """Why to look at a consumer again: ``pull`` (one of them), ``push`` or ``idle``."""
+    """Why a consumer must be looked at again: ``pull`` (one of its pulls), ``push`` or ``idle``."""
 
     kind: str
     consumer: ConsumerKey
@@ -50,7 +50,7 @@ class Alarm(NamedTuple):
 
 
 class Demand:
-    """Everything that waits at the consumers of one shard."""
+    """The waiting pulls and the alarms of one shard's consumers."""
 
     def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
@@ -58,11 +58,11 @@ class Demand:
         self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
         self._wanted: dict[
             ConsumerKey, str
-        ] = {}  # somebody wants its messages: the one subject of these, or ""
+        ] = {}  # consumers whose messages are wanted: their one subject, or ""
         self._by_subject: dict[
             tuple[int, str], dict[ConsumerKey, None]
-        ] = {}  # those, by incarnation and subject
-        self._unfinished: dict[ConsumerKey, None] = {}
+        ] = {}  # the same, by incarnation and subject
+        self._postponed: dict[ConsumerKey, None] = {}
         self.alarms: Alarms[Alarm] = Alarms(journal)
 
     # -- pulls
@@ -76,7 +76,7 @@ class Demand:
         return 0 if line is None else len(line)
 
     def join(self, key: ConsumerKey, pull: Waiting, wanted: Filter) -> None:
-        """The pull waits for messages on the wanted subjects, at the end of the line."""
+        """A pull waits for messages on the wanted subjects, at the end of the line."""
         line = self._lines.get(key)
         if line is None:
             line = WaitingPulls(self._journal)
@@ -87,12 +87,12 @@ class Demand:
         self.want(key, wanted)
 
     def change(self, key: ConsumerKey, pull: Waiting) -> None:
-        """The pull has got something, or was told something: it waits on, at its place."""
+        """A pull got messages or a status: it waits on, at its place."""
         self._lines[key].change(pull)
         self.alarms.set(Alarm("pull", key, pull.key), pull.due)
 
     def leave(self, key: ConsumerKey, pull: PullKey) -> Waiting | None:
-        """The pull waits no longer; what it was, None if it did not wait."""
+        """A pull waits no longer. Returns it; None if it did not wait."""
         line = self._lines.get(key)
         left = None if line is None else line.leave(pull)
         if line is None or left is None:
@@ -117,13 +117,13 @@ class Demand:
             self.alarms.set(alarm, max(time + to_nanos(config.inactive_threshold), self.alarms.get(alarm)))
 
     def unused(self, key: ConsumerKey) -> None:
-        """Forget when it was used: its threshold may be another."""
+        """The last use is forgotten: the threshold may have changed."""
         self.alarms.set(Alarm("idle", key), 0)
 
-    # -- hunger
+    # -- whose messages are wanted
 
     def want(self, key: ConsumerKey, wanted: Filter) -> None:
-        """Somebody wants this consumer's messages, which are those on the wanted subjects."""
+        """A pull or a listener wants this consumer's messages, which are those on the wanted subjects."""
         subject = wanted.literal or ""
         if self._wanted.get(key) != subject:
             self.unwant(key)
@@ -131,38 +131,38 @@ class Demand:
             self._journal.add_to(self._by_subject, (key.incarnation, subject), key)
 
     def unwant(self, key: ConsumerKey) -> None:
-        """Nobody does any more."""
+        """No pull and no listener wants this consumer's messages any more."""
         subject = self._journal.drop(self._wanted, key)
         if subject is not None:
             self._journal.take_from(self._by_subject, (key.incarnation, subject), key)
-        self._journal.drop(self._unfinished, key)
+        self._journal.drop(self._postponed, key)
 
     def is_wanted(self, key: ConsumerKey) -> bool:
         return key in self._wanted
 
     def wanting(self, incarnation: int, subjects: Iterable[str]) -> Iterator[ConsumerKey]:
-        """Consumers of the stream, with somebody who waits, that may want messages on these subjects."""
+        """Consumers of the stream whose messages are wanted, and that may deliver messages on these subjects."""
         for subject in ("", *subjects):
             yield from self._by_subject.get((incarnation, subject), ())
 
-    # -- what one drain could not finish
+    # -- what one drain leaves to the next
 
     @property
-    def unfinished(self) -> dict[ConsumerKey, None]:
-        """Consumers that the next drain must look at, whatever it is about."""
-        return self._unfinished
+    def postponed(self) -> dict[ConsumerKey, None]:
+        """Consumers that the next drain must serve, whatever it is about."""
+        return self._postponed
 
     def postpone(self, key: ConsumerKey) -> None:
-        if key not in self._unfinished:
-            self._journal.put(self._unfinished, key, None)
+        if key not in self._postponed:
+            self._journal.put(self._postponed, key, None)
 
-    def finish(self, key: ConsumerKey) -> None:
-        self._journal.drop(self._unfinished, key)
+    def resume(self, key: ConsumerKey) -> None:
+        self._journal.drop(self._postponed, key)
 
     # -- the end
 
     def forget(self, key: ConsumerKey) -> list[Waiting]:
-        """The consumer is gone; the pulls that waited."""
+        """The consumer is gone. Returns the pulls that waited."""
         line = self._lines.get(key)
         keys = [] if line is None else line.keys()
         waiting = [left for pull in keys if (left := self.leave(key, pull)) is not None]

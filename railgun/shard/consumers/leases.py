@@ -1,4 +1,4 @@
-"""Leases: what a consumer gave to somebody, with where to read it, or with the messages themselves.
+"""Leases: what a consumer gave to a client, with where to read it, or with the messages themselves; and answers to pulls.
 
 A small lease whose messages are all at hand carries them, which saves its reader a look into the log. A lease over messages
 of this very drain carries them up to :data:`MOST_BYTES`, because where they will be in the log is not known yet; and so does
@@ -15,10 +15,11 @@ from typing import NamedTuple
 from railgun.model.headers import HeaderList, Headers
 from railgun.protocol.leases import Lease
 from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
-from railgun.semantics.consumers.delivery.waiting_pulls import Status
+from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publish import Stored
+from railgun.shard.open_drain import OpenDrain
 
 FEW_MESSAGES = 64
 FEW_BYTES = 64 * 1024
@@ -98,8 +99,22 @@ def _lease(
     )
 
 
-def told(stream: OwnedStream, consumer: ConsumerState, status: Status) -> Lease:
-    """A lease of nothing: only a status."""
+def answer_pull(
+    drain: OpenDrain,
+    stream: OwnedStream,
+    consumer: ConsumerState,
+    pull: Waiting,
+    status: Status,
+    *,
+    done: bool = True,
+) -> None:
+    """A pull is answered with a status and no messages; ``done``: it waits no longer."""
+    answer = status_lease(stream, consumer, status)._replace(pull=pull.id, done=done)
+    drain.replies(pull.client).leases.append(answer)
+
+
+def status_lease(stream: OwnedStream, consumer: ConsumerState, status: Status) -> Lease:
+    """A lease without messages: only a status."""
     return Lease(
         stream.name,
         stream.incarnation,

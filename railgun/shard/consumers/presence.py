@@ -1,7 +1,7 @@
-"""Who is there: clients that wait or listen, since when nothing was heard of them, and where they listen.
+"""Presence: the clients that wait or listen, when each was last heard from, and where they listen.
 
 Presence runs by the wall clock, never by the clock of tests. A client that is silent for :data:`SILENCE` is gone. An owner
-that was itself away for so long that it could not have heard anybody gives everybody that time again.
+that was itself away for so long that it could not have heard from any client gives all of them that time again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from railgun.model.durations import NANOS
 from railgun.model.subjects import Filter, has_wildcard
 from railgun.semantics.consumers.undo import UndoLog
 
-PERIOD = 2 * NANOS  # clients say that they are there this often
+PERIOD = 2 * NANOS  # clients send their presence this often
 SILENCE = 3 * PERIOD
 
 
@@ -34,21 +34,21 @@ class Presences:
         self._listens: dict[str, frozenset[tuple[str, str]]] = {}  # client: (subject, group)
         self._on: dict[str, dict[Listener, None]] = {}  # subject as listened to, wildcards too
         self._patterns: dict[str, Filter] = {}  # of those with wildcards
-        self._look_at = 0  # wall clock; 0: nobody is there
+        self._check_at = 0  # wall clock; 0: no client is there
 
-    def hear(self, client: str, now: int) -> None:
-        """Something came from the client; of one that neither waits nor listens nothing is kept."""
+    def heard_from(self, client: str, now: int) -> None:
+        """A record came from the client. Clients that neither wait nor listen are not remembered."""
         if client in self._heard:
             self._heard[client] = now
 
-    def know(self, client: str, now: int) -> None:
+    def add(self, client: str, now: int) -> None:
         """The client waits or listens from now on."""
         if client not in self._heard:
             self._journal.put(self._heard, client, now)
         self._heard[client] = now
-        if not self._look_at:
-            self._journal.on_undo(partial(setattr, self, "_look_at", 0))
-            self._look_at = now + PERIOD
+        if not self._check_at:
+            self._journal.on_undo(partial(setattr, self, "_check_at", 0))
+            self._check_at = now + PERIOD
 
     def forget(self, client: str) -> None:
         self._journal.drop(self._heard, client)
@@ -56,7 +56,7 @@ class Presences:
     # -- listening
 
     def listen(self, client: str, listens: Iterable[tuple[str, str]]) -> tuple[set[str], set[str]]:
-        """The client listens there and nowhere else; the subjects that gained a listener, and those that lost one."""
+        """The client listens there and nowhere else. Returns the subjects that gained a listener, and those that lost one."""
         before = self._listens.get(client, frozenset())
         after = frozenset(listens)
         for subject, group in after - before:
@@ -74,7 +74,7 @@ class Presences:
         return {subject for subject, _ in after - before}, {subject for subject, _ in before - after}
 
     def listeners(self, subject: str) -> list[Listener]:
-        """Everybody who hears what is sent to the literal subject, each once."""
+        """Listeners that receive what is sent to the literal subject, each once."""
         found = dict(self._on.get(subject, {}))
         for pattern, compiled in self._patterns.items():
             if compiled.matches(subject):
@@ -83,25 +83,25 @@ class Presences:
 
     @property
     def listened(self) -> bool:
-        """Whether anybody listens anywhere."""
+        """Whether there is any listener."""
         return bool(self._on)
 
     # -- silence
 
     @property
-    def next_look(self) -> int | None:
-        """When somebody may have been silent for too long (wall clock)."""
-        return self._look_at or None
+    def next_check(self) -> int | None:
+        """The wall clock at which a client may have been silent for too long."""
+        return self._check_at or None
 
     def silent(self, now: int) -> list[str]:
-        """Clients of which nothing was heard for too long."""
-        if not self._look_at or now < self._look_at:
+        """Clients that were not heard from for too long."""
+        if not self._check_at or now < self._check_at:
             return []
-        if now - self._look_at > PERIOD:  # it was we who were away
+        if now - self._check_at > PERIOD:  # this owner was away
             for client in self._heard:
                 self._heard[client] = now
-        self._journal.on_undo(partial(setattr, self, "_look_at", self._look_at))
+        self._journal.on_undo(partial(setattr, self, "_check_at", self._check_at))
         gone = [client for client, heard in self._heard.items() if heard + SILENCE <= now]
         earliest = min((h for h in self._heard.values() if h + SILENCE > now), default=None)
-        self._look_at = 0 if earliest is None else max(earliest + SILENCE, now + PERIOD // 4)
+        self._check_at = 0 if earliest is None else max(earliest + SILENCE, now + PERIOD // 4)
         return gone

@@ -1,6 +1,6 @@
-"""Which push consumers are active: those on whose deliver subject somebody listens who counts (PSH-01, PSH-03).
+"""Push targets: a push consumer is active while an eligible listener is on its deliver subject (PSH-01, PSH-03).
 
-A member of its deliver group counts, or anybody where it has none. How fast an active consumer may send is kept here too.
+Eligible are the members of its deliver group; where it has no group, all listeners. The pace of active consumers is here too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PushTargets:
         self._paces: dict[ConsumerKey, Pace] = {}
 
     def load(self) -> None:
-        """Know the push consumers of all streams; nobody listens yet."""
+        """The push consumers of all streams are known; there are no listeners yet."""
         for stream in self._streams:
             for consumer in stream.consumers:
                 if consumer.config.deliver_subject:
@@ -48,7 +48,7 @@ class PushTargets:
             self._pause(key)
 
     def listeners(self, config: ConsumerConfig) -> list[Listener]:
-        """Those who count for a consumer, in a fixed order."""
+        """Eligible listeners of a consumer, in a fixed order."""
         found = sorted(self._presences.listeners(config.deliver_subject or ""))
         if config.deliver_group:
             return [one for one in found if one.group == config.deliver_group]
@@ -57,14 +57,14 @@ class PushTargets:
     # -- the pace of the active ones
 
     def is_bound(self, key: ConsumerKey) -> bool:
-        """Whether somebody listens to it (PSH-04)."""
+        """Whether it has an eligible listener (PSH-04)."""
         return key in self._paces
 
     def pace(self, key: ConsumerKey) -> Pace | None:
         return self._paces.get(key)
 
-    def keep(self, key: ConsumerKey, pace: Pace, again: int = 0) -> None:
-        """This is its pace from now on; look at it when a heartbeat is due, and at ``again`` if that is not 0."""
+    def set_pace(self, key: ConsumerKey, pace: Pace, again: int = 0) -> None:
+        """The consumer's pace from now on. Its alarm is set to the next heartbeat, or to ``again`` if that is earlier; 0: none."""
         self._journal.put(self._paces, key, pace)
         due = [when for when in (pace.beats, again) if when]
         self._demand.alarms.set(Alarm("push", key), min(due, default=0))
@@ -72,7 +72,7 @@ class PushTargets:
     # -- listeners
 
     def changed(self, gained: set[str], lost: set[str], drain: OpenDrain) -> None:
-        """Somebody began or ended to listen on these subjects, which may hold wildcards."""
+        """Clients began or ended to listen on these subjects, which may hold wildcards."""
         for subject in sorted(gained | lost):
             for key in self._pushing_to(subject):
                 found = living(self._streams, key)
@@ -80,7 +80,7 @@ class PushTargets:
                     continue
                 pace = self._paces.get(key)
                 if pace is not None and subject in lost:
-                    self.keep(key, push.unanswerable(pace))
+                    self.set_pace(key, push.unanswerable(pace))
                 self._review(key, found[1].config, drain)
 
     def _pushing_to(self, pattern: str) -> list[ConsumerKey]:
@@ -90,11 +90,13 @@ class PushTargets:
         return [key for subject in subjects for key in self._on.get(subject, ())]
 
     def _review(self, key: ConsumerKey, config: ConsumerConfig, drain: OpenDrain) -> None:
-        """Begin or pause, as there are listeners."""
+        """The consumer begins or pauses, as there are eligible listeners or not."""
         if self.listeners(config):
             if key not in self._paces:
                 stream = self._streams.get(key.stream)
-                self.keep(key, push.started(config, 0 if stream is None else stream.last_seq, drain.moment))
+                self.set_pace(
+                    key, push.started(config, 0 if stream is None else stream.last_seq, drain.moment)
+                )
                 self._demand.want(key, Filter(config.filters))
             drain.ready[key] = None
         elif key in self._paces:

@@ -1,5 +1,7 @@
-"""Pushing: messages of push consumers to those who listen (PSH). Plain listeners get every message, of a queue group one
-member gets each."""
+"""Pushing: messages of push consumers to their listeners (PSH).
+
+A plain listener gets every message; of a queue group one member gets each.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from railgun.semantics.consumers.delivery.pace import Pace
 from railgun.semantics.consumers.delivery.waiting_pulls import Status
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import ConsumerKey, key_of
-from railgun.shard.consumers.leases import leases, told
+from railgun.shard.consumers.leases import leases, status_lease
 from railgun.shard.consumers.presence import Listener
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.open_drain import OpenDrain
@@ -21,7 +23,7 @@ FLOW_CONTROL = Status(100, "FlowControl Request")
 
 
 class Pushing:
-    """Sends what an active consumer may send."""
+    """Sends the messages of active push consumers, at their pace."""
 
     def __init__(self, push_targets: PushTargets) -> None:
         self._push_targets = push_targets
@@ -34,7 +36,7 @@ class Pushing:
         drain: OpenDrain,
         most: int,
     ) -> tuple[int, bool]:
-        """Send what may be sent now: how many messages, and whether more may be sent at once."""
+        """Send what may be sent now. Returns how many messages, and whether more may be sent at once."""
         pace, listeners = self._push_targets.pace(key), self._push_targets.listeners(consumer.config)
         if pace is None or not listeners:
             return 0, False
@@ -53,11 +55,11 @@ class Pushing:
             before, pace = pace, _paced(pace, stream, consumer, taken, drain.moment)
             if pace.asked and pace.asked != before.asked:
                 reply = _flow_control(stream, consumer, pace)
-                self._tell(stream, consumer, listeners, FLOW_CONTROL, reply, drain)
+                self._send_status(stream, consumer, listeners, FLOW_CONTROL, reply, drain)
             if taken.stopped == "scan":
                 more = True
                 break
-        self._push_targets.keep(key, pace, again)
+        self._push_targets.set_pace(key, pace, again)
         return given, more
 
     def _send(
@@ -82,7 +84,7 @@ class Pushing:
 
     # -- statuses
 
-    def beat(self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
+    def wake(self, key: ConsumerKey, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
         """The alarm of a consumer: a heartbeat is due (PSH-06), or it may send again."""
         pace = self._push_targets.pace(key)
         if pace is None:
@@ -90,22 +92,24 @@ class Pushing:
         if pace.beats and pace.beats <= drain.moment:
             reply = _flow_control(stream, consumer, pace)
             pace, status = push.heartbeat(pace, consumer.config, consumer.delivered, reply, drain.moment)
-            self._tell(stream, consumer, self._push_targets.listeners(consumer.config), status, "", drain)
-        self._push_targets.keep(key, pace)
+            self._send_status(
+                stream, consumer, self._push_targets.listeners(consumer.config), status, "", drain
+            )
+        self._push_targets.set_pace(key, pace)
         drain.ready[key] = None
 
     def flow_answered(
         self, stream: OwnedStream, consumer: ConsumerState, number: str, drain: OpenDrain
     ) -> None:
-        """Somebody answered a flow control request (PSH-07)."""
+        """A listener answered a flow control request (PSH-07)."""
         key = key_of(stream, consumer)
         pace = self._push_targets.pace(key)
         if pace is not None and pace.asked and number == _request_id(consumer, pace):
-            self._push_targets.keep(key, push.answered(pace, pace.asked))
+            self._push_targets.set_pace(key, push.answered(pace, pace.asked))
             drain.ready[key] = None
 
     @staticmethod
-    def _tell(
+    def _send_status(
         stream: OwnedStream,
         consumer: ConsumerState,
         listeners: Sequence[Listener],
@@ -116,14 +120,14 @@ class Pushing:
         """A status to every plain listener, and to one member of each group."""
         of_groups = {one.group: one for one in reversed(listeners) if one.group}
         for one in [*(one for one in listeners if not one.group), *of_groups.values()]:
-            made = told(stream, consumer, status)._replace(
+            made = status_lease(stream, consumer, status)._replace(
                 subject=consumer.config.deliver_subject or "", group=one.group, reply=reply
             )
             drain.replies(one.client).leases.append(made)
 
 
 def _replayed(pace: Pace, consumer: ConsumerState) -> int:
-    """When the next message was stored, if it is one that an original replay spaces; else 0 (PSH-09)."""
+    """Time at which the next message was stored, if an original replay spaces it (PSH-09); else 0."""
     if consumer.config.replay_policy != "original":
         return 0
     following = consumer.peek()
@@ -131,7 +135,7 @@ def _replayed(pace: Pace, consumer: ConsumerState) -> int:
 
 
 def _not_yet(pace: Pace, consumer: ConsumerState, moment: int) -> int:
-    """When the next message may be sent; 0: now."""
+    """Moment at which the next message may be sent; 0: now."""
     stored = _replayed(pace, consumer)
     due = max(pace.not_before, push.replay_due(pace, stored) if stored else 0)
     return due if due > moment else 0
@@ -143,7 +147,7 @@ def _take(pace: Pace, consumer: ConsumerState, moment: int, most: int) -> Taken:
     if taken.stopped == "bytes" and not taken.count and not pace.asked:
         return consumer.take(
             1, 0, moment
-        )  # larger than what may be sent at once, and no answer would make room
+        )  # it is larger than what may be sent at once, and no answer would make room
     return taken
 
 
@@ -175,5 +179,5 @@ def _request_id(consumer: ConsumerState, pace: Pace) -> str:
 
 
 def _flow_control(stream: OwnedStream, consumer: ConsumerState, pace: Pace) -> str:
-    """Where a flow control request is answered."""
+    """The subject on which a flow control request is answered."""
     return f"$JS.FC.{stream.name}.{consumer.name}.{_request_id(consumer, pace)}"

@@ -15,6 +15,7 @@ from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.commands import CONFIRMED, ConsumerCommands
+from railgun.shard.consumers.leases import answer_pull
 from railgun.shard.consumers.pushing import Pushing
 from railgun.shard.open_drain import OpenDrain
 
@@ -55,7 +56,7 @@ class RawDeliveries:
         if isinstance(asked, str):
             refused = pulls.PUSH_BASED if consumer.config.is_push else pulls.bad_request(asked)
             waiting = pulls.Waiting(request.client, request.request, 0)
-            self._commands.tell(stream, consumer, waiting, refused, drain)
+            answer_pull(drain, stream, consumer, waiting, refused)
             return
         pull = asked._replace(id=request.request)
         self._commands.pull(stream, consumer, pull, request.client, drain)

@@ -1,7 +1,7 @@
-"""Everything that a shard does for consumers, behind one door: what the core and the intake ask for.
+"""Everything that a shard does for consumers, behind one door: what the core and the dispatcher ask for.
 
-What is durable of a consumer is in its stream (:mod:`railgun.semantics.consumers`). What is in this room is in memory: it
-survives an aborted drain unchanged, and ends with the owner.
+The durable state of a consumer is in its stream (:mod:`railgun.semantics.consumers`). The state in this room is in memory
+only: it survives an aborted drain unchanged, and ends with the owner.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
 from railgun.protocol.replies import Frame
+from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.advisories import Advisories
-from railgun.shard.consumers.calls import ConsumerCalls
+from railgun.shard.consumers.calls import CALLS, ConsumerCalls
 from railgun.shard.consumers.commands import ConsumerCommands
-from railgun.shard.consumers.consumer_timers import ConsumerTimers
 from railgun.shard.consumers.dead_letters import DeadLetters, ReadLog
 from railgun.shard.consumers.delivering import Delivering
-from railgun.shard.consumers.demand import Demand, key_of
+from railgun.shard.consumers.demand import Alarm, Demand, key_of, living
 from railgun.shard.consumers.presence import SILENCE, Presences
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
+from railgun.shard.consumers.raw_deliveries import DELIVERIES, RawDeliveries
 from railgun.shard.long_calls import Turn
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import OwnedStreams
 from railgun.shard.streams.republishing import Republishing
+
+OPERATIONS = CALLS | DELIVERIES
 
 
 class ConsumerRoom:
@@ -52,40 +55,25 @@ class ConsumerRoom:
         self._presences = Presences(self._journal)
         self._push_targets = PushTargets(streams, self._demand, self._presences, self._journal)
         self._pushing = Pushing(self._push_targets)
+        self._delivering = Delivering(streams, self._demand, self._pushing)
         self._commands = ConsumerCommands(
-            streams,
-            self._demand,
-            self._presences,
-            self._push_targets,
-            lambda key, drain: self._delivering.serve(key, drain),
+            streams, self._demand, self._presences, self._push_targets, self._delivering
         )
-        self._delivering = Delivering(streams, self._demand, self._commands, self._pushing)
-        self._calls = ConsumerCalls(
-            self._demand, self._push_targets, self._commands, self._pushing, self.tell_events
-        )
+        self._raw_deliveries = RawDeliveries(self._commands, self._pushing)
+        self._calls = ConsumerCalls(self._demand, self._push_targets, self._report_events)
         self._republishing = Republishing(streams, self._presences, captures)
-        self._timers = ConsumerTimers(
-            streams,
-            self._demand,
-            self._presences,
-            self._commands,
-            self._calls,
-            self._delivering,
-            self._pushing,
-            self._push_targets,
-        )
         self._fresh = True
 
     # -- life
 
     def load(self) -> None:
-        """A new owner: it knows the consumers, and nobody who waits or listens."""
+        """A new owner: it knows the consumers, but no waiting pulls and no listeners."""
         self._push_targets.load()
         self._journal.clear()
         self._fresh = True
 
     def begin(self, drain: OpenDrain) -> None:
-        """Before anything else of a drain. A new owner gives everybody time to say that they are there."""
+        """Before anything else of a drain. A new owner gives all clients time to say that they are there."""
         if self._fresh:
             self._fresh = False
             for stream in self._streams:
@@ -99,30 +87,28 @@ class ConsumerRoom:
     def aborted(self) -> None:
         self._journal.undo()
 
-    # -- what is asked
+    # -- commands and calls
 
-    def hear(self, client: str, drain: OpenDrain) -> None:
-        """Something came from the client: it is there."""
-        self._presences.hear(client, drain.wall)
+    def heard_from(self, client: str, drain: OpenDrain) -> None:
+        """A record came from the client: it is there."""
+        self._presences.heard_from(client, drain.wall)
 
     def command(self, command: ConsumerCommand, drain: OpenDrain) -> None:
         self._commands.command(command, drain)
 
     def refuse(self, command: ConsumerCommand, refusal: Refusal, drain: OpenDrain) -> None:
-        """Tell whoever waits for it that the command could not be applied."""
+        """The command could not be applied: its client is answered with the reason."""
         self._commands.refuse(command, refusal, drain)
 
     def presence(self, presence: Presence, drain: OpenDrain) -> None:
         self._commands.presence(presence, drain)
 
     def answer(
-        self,
-        request: ApiRequest,
-        name: ApiName,
-        stream: OwnedStream | None,
-        drain: OpenDrain,
+        self, request: ApiRequest, name: ApiName, stream: OwnedStream | None, drain: OpenDrain
     ) -> list[Frame] | None:
-        """The answer to a call about consumers."""
+        """The frames that answer a call about consumers; None where nothing is answered here."""
+        if name.operation in DELIVERIES:
+            return self._raw_deliveries.answer(request, name, drain)
         return self._calls.answer(request, name, stream, drain)
 
     def create(
@@ -142,7 +128,7 @@ class ConsumerRoom:
         """A stream is about to be deleted: dead letters are copied while its messages can still be read."""
         stream = self._streams.get(name)
         if stream is not None:
-            self.tell_events(stream, drain)
+            self._report_events(stream, drain)
 
     def store_copies(self, pack: PublishPack, drain: OpenDrain) -> None:
         """Dead letters that another shard sends."""
@@ -153,38 +139,65 @@ class ConsumerRoom:
     @property
     def next(self) -> int | None:
         """The shard's time of the next alarm; 0: at once."""
-        return 0 if self._demand.unfinished else self._demand.alarms.next
+        return 0 if self._demand.postponed else self._demand.alarms.next
 
     @property
-    def next_look(self) -> int | None:
-        """The wall clock at which somebody may have been silent for too long."""
-        return self._presences.next_look
+    def next_presence_check(self) -> int | None:
+        """The wall clock at which a client may have been silent for too long."""
+        return self._presences.next_check
 
     def run(self, drain: OpenDrain) -> None:
-        """Whatever is due by the moment."""
-        self._timers.run(drain)
+        """All alarms that are due, earliest first; unused consumers last, because any other alarm may be a use."""
+        due = self._demand.alarms.take(drain.moment)
+        for alarm, _ in sorted(due, key=lambda one: one[0].kind == "idle"):
+            found = living(self._streams, alarm.consumer)
+            if found is None:
+                continue
+            stream, consumer = found
+            drain.at = stream.incarnation
+            if alarm.kind == "pull":
+                self._delivering.wake(alarm, stream, consumer, drain)
+            elif alarm.kind == "push":
+                self._pushing.wake(alarm.consumer, stream, consumer, drain)
+            else:
+                self._end_unused(alarm, stream, consumer, drain)
 
-    def finish(self, drain: OpenDrain) -> None:
-        """The end of a drain: whoever is silent is gone, whoever is left gets what there is."""
-        self._timers.look_around(drain)
-        self._tell_all(drain)
+    def _end_unused(
+        self, alarm: Alarm, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain
+    ) -> None:
+        """CON-03 to CON-06: a consumer that was unused for its threshold goes, unless a pull waits or a client listens."""
+        key = alarm.consumer
+        if self._demand.alarms.get(alarm):
+            return  # a pull that ended just now was a use
+        if self._demand.waiting(key) or self._push_targets.is_bound(key):
+            self._demand.used(key, consumer.config, drain.moment)
+        else:
+            self._calls.delete(stream, consumer, drain)
+
+    # -- the end of a drain
+
+    def end_drain(self, drain: OpenDrain) -> None:
+        """Silent clients are gone; those that are left get the messages that there are."""
+        for client in self._presences.silent(drain.wall):
+            self._commands.gone(client, drain)
+        self._report_all(drain)
         self._delivering.run(drain)
         stored = {name: len(log.sequences) for name, log in drain.logs.items()}
-        self._tell_all(drain)
+        self._report_all(drain)
         for name, log in drain.logs.items():  # dead letters that came too late for this drain
             stream = self._streams.get(name)
             late = log.subjects[stored.get(name, 0) :]
             for key in self._demand.wanting(stream.incarnation, set(late)) if stream and late else ():
                 self._demand.postpone(key)
         self._republishing.run(drain)
-        self._captures.finish()
+        self._captures.send_copies()
 
-    def _tell_all(self, drain: OpenDrain) -> None:
+    def _report_all(self, drain: OpenDrain) -> None:
         for stream in list(drain.touched.values()):
-            self.tell_events(stream, drain)
+            self._report_events(stream, drain)
 
-    def tell_events(self, stream: OwnedStream, drain: OpenDrain) -> None:
-        """Advisories of what happened at the stream's consumers, and the copies of what is dead."""
+    def _report_events(self, stream: OwnedStream, drain: OpenDrain) -> None:
+        """Advisories of what happened at the stream's consumers, and copies of its dead letters."""
         events, stream.consumers.events = stream.consumers.events, []
         dead = [event for event in events if event.kind == "dead"]
         for event in events:

@@ -78,8 +78,8 @@ class Captures:
             self._streams, self._text = streams, text
             self._overlay.put(keys.CAPTURES, text)
 
-    def teach(self, configs: Iterable[StreamConfig]) -> None:
-        """The registrar's own shard: tell everybody, if anything has changed."""
+    def distribute(self, configs: Iterable[StreamConfig]) -> None:
+        """The registrar's own shard: the list is sent to all shards, if it has changed."""
         text = json.dumps(captured(configs)).encode("utf-8")
         if text != (self._text or b"{}"):
             self.learn(text)
@@ -99,7 +99,7 @@ class Captures:
                 self._offered.add(stream, subject, headers, payload)
                 return  # no two streams capture the same subject (CFG-08)
 
-    def finish(self) -> None:
+    def send_copies(self) -> None:
         """Send the copies to the owners of the streams."""
         for pack in self._offered.take():
             copy = Forward(self._partition, "command", pack.stream, command_kind=PACK, command=pack.encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
@@ -19,18 +21,13 @@ _UNLIMITED = 1 << 62
 
 
 class Publishing:
-    """Decides packs against the streams of a shard. A stream whose log fails is quarantined: it takes nothing."""
+    """Decides packs against the streams of a shard. A stream whose log is quarantined refuses all of them."""
 
-    def __init__(self, streams: OwnedStreams, limits: ClusterLimits) -> None:
+    def __init__(self, streams: OwnedStreams, limits: ClusterLimits, quarantined: Mapping[str, str]) -> None:
+        """``quarantined``: log topics that cannot be written, with the reasons; kept by the driver of the shard."""
         self._streams = streams
         self._limits = limits
-        self._quarantined: dict[str, str] = {}  # topic: why
-
-    def quarantine(self, topic: str, reason: str) -> None:
-        self._quarantined[topic] = reason
-
-    def release(self, topic: str) -> None:
-        self._quarantined.pop(topic, None)
+        self._quarantined = quarantined
 
     def pack(self, pack: PublishPack, drain: OpenDrain) -> None:
         """Store, find to be duplicates, or refuse the messages of a pack, and answer its client."""

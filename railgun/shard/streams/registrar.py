@@ -46,7 +46,7 @@ class _Parsed:
             config = self._known[text] = StreamConfig.from_json(text)
         return config
 
-    def keep(self, texts: set[str]) -> None:
+    def retain(self, texts: set[str]) -> None:
         """Forget the others, once there are as many of them."""
         if len(self._known) > 2 * len(texts):
             self._known = {text: config for text, config in self._known.items() if text in texts}
@@ -173,8 +173,8 @@ class Registrar:
                 known.config = forward.config
             known.pending, known.pending_config, known.waiting = "none", "", []
             self._save(known)
-        self._parsed.keep({text for one in self._reservations.values() for text in one.configs})
-        self._teach()
+        self._parsed.retain({text for one in self._reservations.values() for text in one.configs})
+        self._distribute_captures()
         return waiting
 
     def _create(
@@ -221,7 +221,7 @@ class Registrar:
     ) -> None:
         known.pending, known.pending_config = change, config
         self._save(known)
-        self._teach()  # before the stream exists: nothing that is sent out once it does is missed
+        self._distribute_captures()  # before the stream exists: nothing that is sent out once it does is missed
         self._send(
             known.partition,
             Forward(
@@ -237,9 +237,9 @@ class Registrar:
             ),
         )
 
-    def _teach(self) -> None:
+    def _distribute_captures(self) -> None:
         texts = [one.pending_config or one.config for one in self._reservations.values()]
-        self._captures.teach(self._parsed(text) for text in texts if text)
+        self._captures.distribute(self._parsed(text) for text in texts if text)
 
     def _has(self, known: _Reservation, config: StreamConfig) -> bool:
         """Whether the stream has this configuration; an older version may have written it without today's fields."""

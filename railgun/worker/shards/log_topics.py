@@ -18,16 +18,16 @@ from railgun.worker.shards.transaction import TransactionFailed
 log = logging.getLogger("railgun.worker")
 
 
-def change_topics(drain: Drain, context: ShardContext, standing: ShardState) -> None:
+def change_topics(drain: Drain, context: ShardContext, state: ShardState) -> None:
     """Before the transaction, and again if it is repeated: each step may find itself done already."""
     try:
         for topic in drain.doomed_topics:
             context.topics.delete(topic)
-            context.upkeep.forget(topic)
-            standing.quarantined.discard(topic)
+            context.housekeeping.forget(topic)
+            state.quarantined.pop(topic, None)
         for change in drain.topics:
             context.topics.create_log(change.topic, compacted=change.compacted)
-            release(change.topic, standing)
+            release(change.topic, state)
     except TopicError as error:
         raise TransactionFailed(error.error) from error
     except RailgunError as error:  # no broker answered
@@ -37,7 +37,7 @@ def change_topics(drain: Drain, context: ShardContext, standing: ShardState) -> 
 def quarantine_missing(
     topics: Iterable[str],
     context: ShardContext,
-    standing: ShardState,
+    state: ShardState,
     call: Callable[[Callable[[], None]], None],
 ) -> bool:
     """Quarantine the streams whose log topic is gone; False when none of them is.
@@ -47,15 +47,12 @@ def quarantine_missing(
     gone = [topic for topic in topics if context.topics.exists(topic) is False]
     for topic in gone:
         log.error("the topic %s is gone: its stream is quarantined", topic)
-        standing.quarantined.add(topic)
-        standing.core.quarantine(topic, f"the topic {topic} is gone")
-        context.upkeep.watch_for(topic, partial(call, partial(release, topic, standing)))
+        state.quarantined[topic] = f"the topic {topic} is gone"
+        context.housekeeping.watch_for(topic, partial(call, partial(release, topic, state)))
     return bool(gone)
 
 
-def release(topic: str, standing: ShardState) -> None:
+def release(topic: str, state: ShardState) -> None:
     """The topic is there again."""
-    if topic in standing.quarantined:
+    if state.quarantined.pop(topic, None) is not None:
         log.warning("the topic %s is back", topic)
-        standing.quarantined.discard(topic)
-        standing.core.release(topic)

@@ -48,7 +48,7 @@ class ShardPool:
         self._dormant: dict[int, ShardDriver] = {}
         self._paused: set[int] = set()
         self._skew = SkewWatch()
-        self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="railgun-takeover")
+        self._threads = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="railgun-takeover")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -75,7 +75,7 @@ class ShardPool:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             for shard in list(self._running.values()):
-                if shard.stuck_for() > _STUCK_SECONDS:
+                if shard.owner.stuck_for() > _STUCK_SECONDS:
                     self._replace(shard, context)
 
     def _progress(self) -> dict[Place, Reading]:
@@ -84,7 +84,7 @@ class ShardPool:
             place: reading
             for shard in self._running.values()
             if self.is_current(shard.membership)
-            for place, reading in shard.progress.items()
+            for place, reading in shard.owner.progress.items()
         }
 
     async def _watch_topics(self, context: ShardContext) -> None:
@@ -188,7 +188,7 @@ class ShardPool:
             shard.close()
         self._dormant.clear()
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(self._pool, self._fence, shard) for shard in taken))
+        await asyncio.gather(*(loop.run_in_executor(self._threads, self._fence, shard) for shard in taken))
         if not self.is_current(membership):
             self._dormant = {shard.partition: shard for shard in taken}
             log.warning("the assignment was out of date before its shards could start")
@@ -199,7 +199,7 @@ class ShardPool:
 
     def _fence(self, shard: ShardDriver) -> None:
         try:
-            shard.init_producer()
+            shard.owner.init_producer()
         except (ShardStopped, OwnerLost) as error:
             log.info(
                 "%s: not initialised: %s", shard.name, error
@@ -210,7 +210,7 @@ class ShardPool:
         running, self._running = self._running, {}
         self._paused.clear()
         loop = asyncio.get_running_loop()
-        stops = (loop.run_in_executor(self._pool, shard.stop, _STOP_SECONDS) for shard in running.values())
+        stops = (loop.run_in_executor(self._threads, shard.stop, _STOP_SECONDS) for shard in running.values())
         for shard, ended in zip(running.values(), await asyncio.gather(*stops), strict=True):
             if not ended:
                 log.warning(
@@ -226,7 +226,7 @@ class ShardPool:
         for shard in self._dormant.values():
             shard.close()
         self._dormant.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------ asked by the shards' threads
 

@@ -150,7 +150,7 @@ class Recovery:
     def __init__(self, shard: Committer) -> None:
         self._shard = shard
 
-    def settle(self, inputs: Sequence[Input]) -> None:
+    def process(self, inputs: Sequence[Input]) -> None:
         """Decide and commit the inputs; one that cannot be committed is refused, the others are not held up."""
         blamed = self._attempt(lambda: self._shard.decide(inputs))
         if blamed is None:
@@ -168,7 +168,7 @@ class Recovery:
                 blamed,
             )
             for one in inputs:
-                self.settle([one])
+                self.process([one])
             return
         culprit, reason = inputs[0], blamed
         log.error("%s: the command at offset %d is refused: %s", self._shard.name, culprit.offset, reason)

@@ -57,7 +57,9 @@ class ShardState:
         self._committed = 0  # the place in the changelog that we know to be durable
         self._renewed = float("-inf")
         self.epoch = 0
-        self.quarantined: set[str] = set()
+        self.quarantined: dict[
+            str, str
+        ] = {}  # log topics that are gone, with the reason that publishers hear
         self._aside: dict[
             int, str
         ] = {}  # incarnations of streams that cannot be read, or could not while they were used
@@ -175,6 +177,7 @@ class ShardState:
             test_clock=context.test_clock,
             read_log=context.read_log,
             memory=context.memory,
+            quarantined=self.quarantined,
         )
         for incarnation, reason in self._aside.items():
             core.set_aside(incarnation, reason)
@@ -186,8 +189,6 @@ class ShardState:
                 log.error(
                     "shard %d: %s is set aside, the others are served: %s", self._partition, what, reason
                 )
-        for topic in self.quarantined:
-            core.quarantine(topic, f"the topic {topic} is gone")
         self._core = core
         # Grows from owner to owner, also where their clocks differ, once the former has written something.
         self.epoch = max(self.epoch + 1, max(context.clock(), core.time) // 1_000_000)

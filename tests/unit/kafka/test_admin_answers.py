@@ -16,7 +16,7 @@ from railgun.kafka import topic_admin
 from railgun.kafka.answers import answer_of
 from railgun.kafka.topic_admin import TopicError, Topics
 from railgun.shard.drain import Trim
-from railgun.worker import housekeeping as upkeep_module
+from railgun.worker import housekeeping as housekeeping_module
 from railgun.worker.housekeeping import Housekeeping
 from railgun.worker.outbox import Outbox
 from railgun.worker.shards import log_trims
@@ -73,7 +73,7 @@ def test_topics_that_nobody_answers_for_are_errors_of_ours() -> None:
 @pytest.mark.usefixtures("impatient")
 def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_TICK", "_TRIM_EVERY"):
-        monkeypatch.setattr(upkeep_module, name, 0)
+        monkeypatch.setattr(housekeeping_module, name, 0)
     monkeypatch.setattr(log_trims, "GRACE", 1)
     monkeypatch.setattr(log_trims, "topic_ids", lambda _, topics: dict.fromkeys(topics, "an id"))
     admin: Any = SilentAdmin()
@@ -86,13 +86,13 @@ def test_logs_that_cannot_be_trimmed_do_not_end_the_worker(monkeypatch: pytest.M
         return {request: Future() for request in requests}
 
     admin.delete_records = delete_records
-    upkeep = Housekeeping(admin, Topics(admin), outbox, crashed.append)
-    upkeep.start()
+    housekeeping = Housekeeping(admin, Topics(admin), outbox, crashed.append)
+    housekeeping.start()
     deadline = time.monotonic() + 10
     while len(places) < 3 and not crashed and time.monotonic() < deadline:
-        upkeep.trims.add(0, [Trim("log", len(places) + 1)])
+        housekeeping.trims.add(0, [Trim("log", len(places) + 1)])
         time.sleep(0.01)
-    upkeep.stop()
+    housekeeping.stop()
     assert len(places) >= 3, "it goes on trimming"
     assert crashed == []
 

@@ -459,8 +459,7 @@ def test_looking_too_early_opens_no_transaction() -> None:
 
 def test_a_quarantined_log_refuses_publishes_and_a_new_stream_of_the_name_works() -> None:
     shards = shards_with("A", "B")
-    core = shards.cores[partition_of("A", 2)]
-    core.quarantine(NAMES.log("A"), "the topic is gone")
+    shards.quarantined[NAMES.log("A")] = "the topic is gone"
     first, other = shards.publish("A", ["A.x"]), shards.publish("B", ["B.x"])
     shards.settle()
     refused = shards.outcomes[first]
@@ -478,12 +477,14 @@ def test_a_quarantined_log_refuses_publishes_and_a_new_stream_of_the_name_works(
 
 def test_a_released_log_takes_publishes_again() -> None:
     shards = shards_with("A")
-    core = shards.cores[partition_of("A", 2)]
-    core.quarantine(NAMES.log("A"), "gone")
-    core.release(NAMES.log("A"))
+    shards.quarantined[NAMES.log("A")] = "gone"
     first = shards.publish("A", ["A.x"])
     shards.settle()
-    assert shards.outcomes[first] == 1
+    del shards.quarantined[NAMES.log("A")]
+    again = shards.publish("A", ["A.x"])
+    shards.settle()
+    assert isinstance(shards.outcomes[first], Refusal)
+    assert shards.outcomes[again] == 1
 
 
 # ------------------------------------------------------------ streams come and go

@@ -8,63 +8,63 @@ from railgun.shard.consumers.presence import PERIOD, SILENCE, Listener, Presence
 
 
 def test_who_is_silent_for_three_periods_is_gone() -> None:
-    audience = Presences(UndoLog())
-    audience.know("ann", 0)
-    audience.know("bob", 0)
+    presences = Presences(UndoLog())
+    presences.add("ann", 0)
+    presences.add("bob", 0)
     now = 0
     gone: list[str] = []
-    while audience.next_look is not None and not gone:
-        now = audience.next_look
-        audience.hear("bob", now)
-        audience.hear("stranger", now)
-        gone = audience.silent(now)
+    while presences.next_check is not None and not gone:
+        now = presences.next_check
+        presences.heard_from("bob", now)
+        presences.heard_from("stranger", now)
+        gone = presences.silent(now)
     assert gone == ["ann"]
     assert SILENCE <= now <= SILENCE + PERIOD
-    audience.forget("ann")
-    assert audience.silent(now + PERIOD // 2) == []
+    presences.forget("ann")
+    assert presences.silent(now + PERIOD // 2) == []
 
 
 def test_an_owner_that_was_away_gives_everybody_time_again() -> None:
-    audience = Presences(UndoLog())
-    audience.know("ann", 0)
-    assert audience.silent(100 * PERIOD) == []
-    assert audience.silent(100 * PERIOD + SILENCE) == ["ann"]
+    presences = Presences(UndoLog())
+    presences.add("ann", 0)
+    assert presences.silent(100 * PERIOD) == []
+    assert presences.silent(100 * PERIOD + SILENCE) == ["ann"]
 
 
 def test_who_hears_what() -> None:
-    audience = Presences(UndoLog())
-    gained, lost = audience.listen("ann", [("a.b", ""), ("a.*", "g")])
+    presences = Presences(UndoLog())
+    gained, lost = presences.listen("ann", [("a.b", ""), ("a.*", "g")])
     assert (gained, lost) == ({"a.b", "a.*"}, set())
-    audience.listen("bob", [("a.>", "")])
-    assert sorted(audience.listeners("a.b")) == [
+    presences.listen("bob", [("a.>", "")])
+    assert sorted(presences.listeners("a.b")) == [
         Listener("ann", ""),
         Listener("ann", "g"),
         Listener("bob", ""),
     ]
-    assert sorted(audience.listeners("a.c")) == [Listener("ann", "g"), Listener("bob", "")]
-    gained, lost = audience.listen("ann", [("a.b", "")])
+    assert sorted(presences.listeners("a.c")) == [Listener("ann", "g"), Listener("bob", "")]
+    gained, lost = presences.listen("ann", [("a.b", "")])
     assert (gained, lost) == (set(), {"a.*"})
-    assert audience.listeners("a.c") == [Listener("bob", "")]
-    audience.listen("bob", ())
-    audience.listen("ann", ())
-    assert not audience.listened
-    assert not audience.listeners("a.b")
+    assert presences.listeners("a.c") == [Listener("bob", "")]
+    presences.listen("bob", ())
+    presences.listen("ann", ())
+    assert not presences.listened
+    assert not presences.listeners("a.b")
 
 
 def test_what_is_undone_was_never_said() -> None:
     journal = UndoLog()
-    audience = Presences(journal)
-    audience.know("ann", 0)
-    audience.listen("ann", [("a.*", "")])
+    presences = Presences(journal)
+    presences.add("ann", 0)
+    presences.listen("ann", [("a.*", "")])
     journal.clear()
-    audience.listen("ann", [("b", "")])
-    audience.know("bob", 1)
-    audience.forget("ann")
+    presences.listen("ann", [("b", "")])
+    presences.add("bob", 1)
+    presences.forget("ann")
     journal.undo()
-    assert audience.listeners("a.x") == [Listener("ann", "")]
-    assert not audience.listeners("b")
-    assert audience.silent(PERIOD) == []
-    assert audience.silent(SILENCE) == ["ann"]
+    assert presences.listeners("a.x") == [Listener("ann", "")]
+    assert not presences.listeners("b")
+    assert presences.silent(PERIOD) == []
+    assert presences.silent(SILENCE) == ["ann"]
 
 
 def test_deadlines_count_once_and_come_back_when_undone() -> None:

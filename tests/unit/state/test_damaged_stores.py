@@ -12,7 +12,7 @@ from rocksdict import WriteBatch
 from railgun.state.rocks import RocksTable
 from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse, told
 from railgun.state.table import Reached
-from railgun.worker.shards import shard_state as standing_module
+from railgun.worker.shards import shard_state as state_module
 from tests.support.damage import damage_data, damage_ends
 from tests.support.driven_shard import NAMES, Driven
 from tests.support.waiting import wait_until
@@ -96,7 +96,7 @@ def filled(driven: Driven) -> list[str]:
     ids = [str(number) for number in range(100)]
     for one in ids:
         driven.await_answers(driven.publish("S", [one]))
-    flush(driven.shard._standing.table)
+    flush(driven.shard.owner.state.table)
     return ids
 
 
@@ -160,7 +160,7 @@ def test_a_disk_that_damages_a_new_store_at_once_ends_the_worker_in_words(
         def get(self, key: bytes) -> bytes | None:
             raise StoreDamaged("the store is damaged: Corruption: block checksum mismatch")
 
-    monkeypatch.setattr(standing_module, "RocksTable", FailingDisk)
+    monkeypatch.setattr(state_module, "RocksTable", FailingDisk)
     driven.take_over()
     wait_until(lambda: bool(driven.crashed), "the end of the worker")
     (error,) = driven.crashed
@@ -185,7 +185,7 @@ def test_a_store_that_the_changelog_outlived_is_restored_whatever_the_own_clock_
     changelog[-1] = changelog[-1]._replace(written=late)
     driven.take_over()
     driven.await_answers(driven.publish("S", [*ids, "new"]))
-    table = driven.shard._standing.table
+    table = driven.shard.owner.state.table
     assert "by the broker's clock" in caplog.text
     assert (table.get(stray), table.get(b"z-something")) == (None, b"new")
     assert table.position > end

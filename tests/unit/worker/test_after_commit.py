@@ -15,7 +15,7 @@ from railgun.shard.drain import AfterCommit
 from railgun.state.rocks import RocksTable
 from railgun.state.store_errors import StoreFailed
 from railgun.state.table import Reached
-from railgun.worker.shards import shard_state as standing_module
+from railgun.worker.shards import shard_state as state_module
 from tests.support.driven_shard import Driven, Gate
 from tests.support.shards import Shards
 from tests.support.waiting import wait_until
@@ -35,7 +35,7 @@ class FullDisk(RocksTable):
 
 @pytest.fixture
 def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driven]:
-    monkeypatch.setattr(standing_module, "RocksTable", FullDisk)
+    monkeypatch.setattr(state_module, "RocksTable", FullDisk)
     FullDisk.full = 0
     made = Driven(tmp_path, monkeypatch)
     yield made

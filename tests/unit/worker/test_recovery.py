@@ -97,7 +97,7 @@ def failing(error: Exception, times: int) -> Callable[[Sequence[Input]], Excepti
 )
 def test_an_outage_blames_nobody_however_long(failure: TransactionFailed) -> None:
     shard = FakeShard(failing(failure, 50))
-    Recovery(shard).settle([given(1), given(2)])
+    Recovery(shard).process([given(1), given(2)])
     assert (shard.committed, shard.refused) == ([1, 2], [])
     assert shard.done.count("rebuild") == 50
 
@@ -105,37 +105,37 @@ def test_an_outage_blames_nobody_however_long(failure: TransactionFailed) -> Non
 @pytest.mark.parametrize("error", [TransactionFailed(TOO_LARGE), ZeroDivisionError("a defect")])
 def test_the_culprit_is_found_and_refused_and_the_others_are_not(error: Exception) -> None:
     shard = FakeShard(lambda inputs: error if any(one.offset == 2 for one in inputs) else None)
-    Recovery(shard).settle([given(1), given(2), given(3)])
+    Recovery(shard).process([given(1), given(2), given(3)])
     assert (shard.committed, shard.refused) == ([1, 3], [2])
 
 
 def test_a_fault_that_passes_refuses_nobody() -> None:
     shard = FakeShard(failing(TransactionFailed(TOO_LARGE), 2))
-    Recovery(shard).settle([given(1)])
+    Recovery(shard).process([given(1)])
     assert (shard.committed, shard.refused) == ([1], [])
 
 
 def test_a_topic_that_is_gone_blames_no_command() -> None:
     shard = FakeShard(failing(TransactionFailed(RECORDS_FAILED, {"log.S": TOO_LARGE}), 1))
     shard.gone = True
-    Recovery(shard).settle([given(1)])
+    Recovery(shard).process([given(1)])
     assert shard.committed == [1]
 
 
 def test_a_lost_partition_stops_the_shard_and_an_owned_one_is_taken_again() -> None:
     shard = FakeShard(failing(TransactionFailed(FENCED), 1))
-    Recovery(shard).settle([given(1)])
+    Recovery(shard).process([given(1)])
     assert (shard.committed, shard.done[0]) == ([1], "rebuild")
     lost = FakeShard(failing(TransactionFailed(FENCED), 1))
     lost.owner = False
     with pytest.raises(OwnerLost):
-        Recovery(lost).settle([given(1)])
+        Recovery(lost).process([given(1)])
     assert lost.done == []
 
 
 def test_what_is_due_by_time_cannot_be_refused() -> None:
     with pytest.raises(Unforeseen):
-        Recovery(FakeShard(failing(TransactionFailed(TOO_LARGE), 99))).settle([])
+        Recovery(FakeShard(failing(TransactionFailed(TOO_LARGE), 99))).process([])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_is_due_by_time_cannot_be_refused() -> None:
 def test_what_fails_after_the_commit_is_restored_and_never_applied_again(error: Exception) -> None:
     shard = FakeShard(lambda _: None)
     shard.late = [error]
-    Recovery(shard).settle([given(1), given(2)])
+    Recovery(shard).process([given(1), given(2)])
     assert (shard.committed, shard.done) == ([1, 2], ["restore"])
 
 
@@ -152,33 +152,33 @@ def test_a_state_that_cannot_be_restored_after_the_commit_is_the_end() -> None:
     shard = FakeShard(lambda _: None)
     shard.late = [StoreFailed("the disk is full")]
     with pytest.raises(StoreFailed):
-        Recovery(shard).settle([given(1)])
+        Recovery(shard).process([given(1)])
     assert shard.committed == [1]
 
 
 def test_a_damaged_store_blames_no_command_and_a_failing_disk_ends_the_shard() -> None:
     shard = FakeShard(failing(StoreDamaged("block checksum mismatch"), 1))
-    Recovery(shard).settle([given(1)])
+    Recovery(shard).process([given(1)])
     assert (shard.committed, shard.refused, shard.done[0]) == ([1], [], "restore")
     with pytest.raises(StoreFailed):
-        Recovery(FakeShard(failing(StoreFailed("no space"), 1))).settle([given(1)])
+        Recovery(FakeShard(failing(StoreFailed("no space"), 1))).process([given(1)])
 
 
 def test_a_stream_whose_timers_fail_is_set_aside_and_the_others_go_on() -> None:
     shard = FakeShard(failing(ZeroDivisionError("a defect, or a damaged record"), 3))
     shard.aside = [True]
-    Recovery(shard).settle([])
+    Recovery(shard).process([])
     assert shard.done.count("set aside") == 1
 
 
 def test_an_unreadable_record_blames_no_command() -> None:
     shard = FakeShard(failing(UnreadableEntry(keys.stream(7), ValueError("damaged")), 1))
     shard.aside = [True]
-    Recovery(shard).settle([given(1)])
+    Recovery(shard).process([given(1)])
     assert (shard.committed, shard.refused) == ([1], [])
     shard = FakeShard(failing(UnreadableEntry(keys.CURSOR, ValueError("damaged")), 1))
     with pytest.raises(UnreadableEntry):
-        Recovery(shard).settle([given(1)])
+        Recovery(shard).process([given(1)])
 
 
 def test_verdicts() -> None:
