@@ -1,4 +1,4 @@
-"""Time at a worker and at its shards: it always goes on and never goes back, whatever the clocks of the machines do.
+"""The time of a worker and of its shards: it always goes on and never goes back, whatever the clocks of the machines do.
 
 Three clocks meet here. The worker's wall clock may be set back; the time of receipt is the broker's (LogAppendTime) and may
 be hours away from the worker's; the cursor holds the time of a former owner. A shard has one time of its own, which starts at
@@ -7,10 +7,10 @@ the latest of what its owners knew and then goes on at the worker's rate. Times 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 from railgun.model.durations import LONGEST
 from railgun.shard.drain import Input
@@ -29,15 +29,20 @@ class SteadyClock:
     """The wall clock of a worker, ns, as far as it goes forward; where it was set back, time goes on from where it was."""
 
     def __init__(
-        self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
+        self,
+        wall: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+        *,
+        guard: AbstractContextManager[Any] | None = None,
     ) -> None:
+        """``guard``: a lock, where several threads ask for the time."""
         self._wall, self._monotonic = wall, monotonic
-        self._lock = threading.Lock()
+        self._guard = nullcontext() if guard is None else guard
         self._said, self._looked = wall(), monotonic()
 
     def __call__(self) -> int:
-        """The time now; any thread may ask."""
-        with self._lock:
+        """The time now."""
+        with self._guard:
             before, self._looked = self._looked, self._monotonic()
             self._said = gone_on(self._said, self._wall(), self._looked - before)
             return self._said

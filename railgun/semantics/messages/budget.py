@@ -7,9 +7,9 @@ equal parts, so that a large stream does not slow all others down.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
-from typing import Final
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 MEGABYTE: Final = 1024 * 1024
 IDS: Final = 80 * MEGABYTE  # of the de-duplication windows
@@ -26,11 +26,12 @@ Holder = tuple[int, Hashable]  # a shard, and what of it
 
 
 class Pool:
-    """Bytes that many holders share. Any thread may ask: each shard has its own."""
+    """Bytes that many holders share."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, guard: AbstractContextManager[Any] | None = None) -> None:
+        """``guard``: a lock, where several threads use the pool."""
         self._limit = limit
-        self._lock = threading.Lock()
+        self._guard = nullcontext() if guard is None else guard
         self._held: dict[Holder, int] = {}
         self._total = 0
 
@@ -41,25 +42,25 @@ class Pool:
 
     def excess(self, holder: Holder, held: int) -> int:
         """The holder has so many bytes now; how many of them it is to give up."""
-        with self._lock:
+        with self._guard:
             self._total += held - self._held.get(holder, 0)
             self._held[holder] = held
             return max(0, min(self._total - self._limit, held - self._left_to_each()))
 
     def room(self, holder: Holder) -> int:
         """How many bytes the holder may have, whatever it has."""
-        with self._lock:
+        with self._guard:
             others = self._total - self._held.get(holder, 0)
             return max(self._limit - others, self._left_to_each())
 
     def forget(self, holder: Holder) -> None:
         """The holder is gone."""
-        with self._lock:
+        with self._guard:
             self._total -= self._held.pop(holder, 0)
 
     def leave(self, shard: int) -> None:
         """All holders of the shard are gone."""
-        with self._lock:
+        with self._guard:
             for holder in [one for one in self._held if one[0] == shard]:
                 self._total -= self._held.pop(holder)
 
@@ -144,11 +145,12 @@ class Totals:
 class WorkerMemory:
     """The pools of one worker."""
 
-    def __init__(self) -> None:
-        self.ids = Pool(IDS)
-        self.subjects = Pool(SUBJECTS)
-        self.caches = Pool(CACHES)
-        self.inboxes = Pool(INBOXES)
+    def __init__(self, make_guard: Callable[[], AbstractContextManager[Any]] = nullcontext) -> None:
+        """``make_guard``: makes a lock for each pool, where the shards run in threads of their own."""
+        self.ids = Pool(IDS, make_guard())
+        self.subjects = Pool(SUBJECTS, make_guard())
+        self.caches = Pool(CACHES, make_guard())
+        self.inboxes = Pool(INBOXES, make_guard())
 
     def leave(self, shard: int) -> None:
         """What the shard held is gone: it is another worker's, or is read anew."""

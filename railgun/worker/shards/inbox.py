@@ -36,7 +36,7 @@ class Inbox:
     def __init__(
         self, pool: Pool | None = None, shard: int = 0, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._pool = pool or Pool(INBOXES)
+        self._pool = pool or Pool(INBOXES, threading.Lock())
         self._holder = (shard, "inbox")
         self._now = now
         self._changed = threading.Condition()

@@ -44,10 +44,10 @@ class MemoryCluster:
         self.topology = Topology(partitions)
         self._names = names
         self._limits = limits or ClusterLimits()
-        self._memory = WorkerMemory()
+        self._memory = WorkerMemory()  # one thread decides at a time: it needs no lock
         self._tables = [MemoryTable() for _ in range(partitions)]
         self._cores = [self._load(number) for number in range(partitions)]
-        self._clock = SteadyClock()
+        self._clock = SteadyClock(guard=threading.Lock())  # any thread puts commands
         self._lock = threading.Lock()
         self._due = threading.Condition(self._lock)
         self._inbox: list[deque[Input]] = [deque() for _ in self._cores]
