@@ -1,4 +1,4 @@
-"""The ``railgun`` command. Each noun is a module of this package; this one only brings them together."""
+"""The ``railgun`` command. Each command or noun is a module of ``commands``; this module brings them together."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def add(
     cluster: Cluster,
     name: NewName = None,
     ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Remove it by itself when nobody has used it for a while.")
+        bool, typer.Option("--ephemeral", help="Remove the consumer once it was unused for a while.")
     ] = False,
 ) -> None:
     """Create a consumer. One that exists with the same configuration is left as it is."""
@@ -155,15 +155,17 @@ def next_(
     ack: Annotated[
         bool, typer.Option("--ack/--no-ack", help="Acknowledge the message, or let it come again.")
     ] = True,
-    nak: Annotated[bool, typer.Option("--nak", help="Give it back: it comes again at once.")] = False,
-    term: Annotated[
-        bool, typer.Option("--term", help="Give it up: it does not come again, and is no success.")
+    nak: Annotated[
+        bool, typer.Option("--nak", help="Give the message back: it comes again at once.")
     ] = False,
-    reason: Annotated[str, typer.Option(help="Why it is given up (--term).")] = "",
-    count: Annotated[int, typer.Option(min=1, help="Take so many messages.")] = 1,
+    term: Annotated[
+        bool, typer.Option("--term", help="Give the message up: it does not come again.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why the message is given up (--term).")] = "",
+    count: Annotated[int, typer.Option(min=1, help="How many messages to take.")] = 1,
     wait: Annotated[
         timedelta | None,
-        typer.Option(parser=DURATION, metavar="DURATION", help="How long to wait for each (5s)."),
+        typer.Option(parser=DURATION, metavar="DURATION", help="How long to wait for each message (5s)."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Only the body, as it is.")] = False,
 ) -> None:

@@ -1,8 +1,8 @@
 """Dead letters: how they are found in their stream, sent back to where they came from, and dropped.
 
 A letter goes back under an id of its own (the dead-letter stream, when that was made, the sequence) and is removed from
-the dead-letter stream only after its publish is confirmed. Whoever is interrupted in between and runs it again meets the
-id: the stream it went to takes each letter once, as long as its duplicate window is not over.
+the dead-letter stream only after its publish is confirmed. A run that was interrupted in between can be repeated: by the id
+the stream that a letter went to takes it once, as long as its duplicate window is not over.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class DeadLetter:
 
 
 def _number(text: str) -> int:
-    """A number that was noted; 0 where somebody wrote something else."""
+    """The number in a header; 0 if the header holds something else."""
     return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which letters are meant; what is None does not choose."""
+    """Which letters are meant; a field that is None does not restrict the choice."""
 
     sequences: list[int] | None = None
     origin: str | None = None
@@ -131,11 +131,11 @@ class DeadLetters:
 
     @property
     def messages(self) -> int:
-        """How many there are at most: a stream may hold messages that are no dead letters, too."""
+        """The number of messages, which may include some that are not dead letters."""
         return self._info.state.messages
 
     def get(self, sequence: int) -> DeadLetter | None:
-        """The letter of that sequence; None if there is none, or if the message is no dead letter."""
+        """The letter of that sequence; None if there is no such message, or if it is not a dead letter."""
         try:
             letter = DeadLetter(self._stream.get(sequence))
         except MessageNotFound:
@@ -183,7 +183,7 @@ class DeadLetters:
         for letter in window:
             if self._unconfirmed(letter.stream):
                 outcome.failed[letter.sequence] = (
-                    f"stream {letter.stream} answers no publisher (no_ack): nobody would know whether it went back"
+                    f"stream {letter.stream} does not answer publishers (no_ack), so it cannot be known whether the letter went back"
                 )
                 continue
             try:
@@ -233,7 +233,7 @@ class DeadLetters:
             list(pool.map(self._remove_one, sequences))
 
     def _remove_one(self, sequence: int) -> None:
-        with contextlib.suppress(MessageNotFound):  # somebody else was faster
+        with contextlib.suppress(MessageNotFound):  # another process was faster
             self._stream.delete_message(sequence)
 
 

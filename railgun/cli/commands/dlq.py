@@ -27,7 +27,8 @@ StreamName = Annotated[
     typer.Argument(metavar="STREAM", help="The stream of dead letters.", autocompletion=known_streams),
 ]
 Sequences = Annotated[
-    list[int] | None, typer.Argument(metavar="[SEQUENCE]...", help="Which letters; none: all that match.")
+    list[int] | None,
+    typer.Argument(metavar="[SEQUENCE]...", help="Which letters; without any, all that match."),
 ]
 Origin = Annotated[
     str | None, typer.Option(metavar="STREAM", help="Only letters that came from this stream.")
@@ -45,7 +46,7 @@ def ls(
         str | None,
         typer.Argument(
             metavar="[STREAM]",
-            help="The stream of dead letters; none: list these streams.",
+            help="The stream of dead letters; without one, such streams are listed.",
             autocompletion=known_streams,
         ),
     ] = None,
@@ -190,7 +191,7 @@ def drop(
     everything: Annotated[bool, typer.Option("--all", help="All letters of the stream.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Remove dead letters for good. It asks first; where nobody can be asked it wants --yes."""
+    """Remove dead letters for good. Asks before it does; without a terminal, give --yes."""
     choice = Choice(sequences or None, origin, consumer, subject)
     if choice == Choice() and not everything:
         raise ConfigError("say which letters: their SEQUENCEs, --origin, --consumer, --subject, or --all")
@@ -209,7 +210,7 @@ def drop(
 
 def _ask(deed: str, cluster: Cluster) -> None:
     if cluster.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("nobody can be asked here: give --yes to remove dead letters")
+        raise ConfigError("there is no terminal to ask on: give --yes to remove dead letters")
     sure(cluster, deed, force=False)
 
 
@@ -222,7 +223,7 @@ def _expected(letters: DeadLetters, choice: Choice) -> int | None:
 
 @contextmanager
 def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while somebody watches; silence otherwise."""
+    """A progress bar on standard error if that is a terminal; nothing otherwise."""
     err = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:

@@ -30,12 +30,12 @@ def events(
         list[str] | None,
         typer.Option(metavar="KIND", help=f"Only events of this kind: {', '.join(KINDS)}; repeatable."),
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many events.")] = None,
 ) -> None:
     """Show events until Ctrl-C: advisories, and the acknowledgements that consumers sample. With --json a line each."""
     unknown = next((one for one in kind or () if one not in KINDS), None)
     if unknown is not None:
-        raise ConfigError(f"--kind {unknown!r} is not a kind of event: use {', '.join(KINDS)}")
+        raise ConfigError(f"--kind {unknown!r} is not a valid kind of event: use {', '.join(KINDS)}")
     shown = 0
     with cluster.connect() as rg, rg.advisories() as found:
         typer.echo("Listening for events", err=True)
@@ -76,7 +76,7 @@ def kind_of(event: Mapping[str, Any]) -> str:
 
 
 def describe(event: Mapping[str, Any]) -> str:
-    """One sentence; an event that nobody wrote a sentence for, or without what the sentence needs, is shown as it is."""
+    """An event as one sentence. An unknown kind, or one without the fields of its sentence, is shown as JSON."""
     try:
         sentence = _sentence(event)
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -27,7 +27,9 @@ def init(
     partitions: Annotated[int, typer.Option(min=1, max=1024, help="Shards; fixed for good.")] = 8,
     reply_factor: Annotated[
         int,
-        typer.Option(min=1, max=64, help="Reply partitions a shard, for very many clients; fixed for good."),
+        typer.Option(
+            min=1, max=64, help="Reply partitions per shard, for very many clients; fixed for good."
+        ),
     ] = 1,
     replication_factor: Annotated[
         int, typer.Option(min=1, help="Copies of each topic; 3 in production.")

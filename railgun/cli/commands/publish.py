@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from railgun.cli.options.flags import DURATION
-from railgun.cli.options.options import Cluster, command, print_json
+from railgun.cli.options.options import EXIT_WRONG, Cluster, command, print_json
 from railgun.errors import ConfigError
 from railgun.model.messages import PubAck, Reply
 
@@ -50,7 +50,7 @@ def pub(
     msg_id: Annotated[
         str | None, typer.Option("--id", help="The message's id: a second publish with it is a duplicate.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Publish so many messages.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="How many messages to publish.")] = 1,
     sleep: Annotated[
         timedelta | None, typer.Option(parser=DURATION, metavar="DURATION", help="Wait between messages.")
     ] = None,
@@ -129,7 +129,7 @@ def req(
             else:
                 typer.echo(reply.body.decode("utf-8", "replace"))
     if any(_refused(reply) for reply in replies):
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_WRONG)
 
 
 def _refused(reply: Reply) -> bool:

@@ -68,7 +68,7 @@ def ls(
     cluster: Cluster,
     subject: Annotated[
         str | None,
-        typer.Option(metavar="FILTER", help="Only streams that capture something that it matches."),
+        typer.Option(metavar="FILTER", help="Only streams whose subjects overlap with this filter."),
     ] = None,
     names: Annotated[bool, typer.Option("--names", "-n", help="Only the names.")] = False,
 ) -> None:
@@ -151,7 +151,7 @@ def purge(
         str | None, typer.Option(metavar="FILTER", help="Only messages on these subjects.")
     ] = None,
     seq: Annotated[int | None, typer.Option("--seq", help="Only messages below this sequence.")] = None,
-    keep: Annotated[int | None, typer.Option(help="Keep so many of the newest.")] = None,
+    keep: Annotated[int | None, typer.Option(help="Keep this many of the newest messages.")] = None,
     force: Force = False,
 ) -> None:
     """Remove messages: all of them, or those that the options choose. The stream itself stays."""

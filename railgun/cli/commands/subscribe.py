@@ -1,4 +1,4 @@
-"""``railgun sub``: show messages as they come, from streams or from a subject that somebody delivers to."""
+"""``railgun sub``: show messages as they come, from streams or from a subject that consumers push to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sub(
         typer.Option("--queue", metavar="GROUP", help="Listen as one of a group that shares the messages."),
     ] = None,
     ack: Annotated[bool, typer.Option("--ack", help="Acknowledge what is shown.")] = False,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many messages.")] = None,
     timestamp: Annotated[bool, typer.Option("--timestamp", "-t", help="Show when it came.")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Show headers, too.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Only the bodies, a line each.")] = False,

@@ -35,7 +35,7 @@ def worker(
 ) -> None:
     """Own a share of the cluster's partitions and serve them until Ctrl-C. Start several to share the work."""
     if loglevel.lower() not in LEVELS:
-        raise ConfigError(f"{loglevel!r} is not a log level: use one of {', '.join(LEVELS)}")
+        raise ConfigError(f"{loglevel!r} is not a valid log level: use one of {', '.join(LEVELS)}")
     try:
         from railgun.worker.run import run_worker
     except ModuleNotFoundError as error:

@@ -87,7 +87,7 @@ def _examine_cell(
         key, why = next(iter(registry.unreadable.items()))
         yield note(
             "registry",
-            f"{len(registry.unreadable)} record(s) of {names.registry} cannot be read and are skipped by everybody, such as "
+            f"{len(registry.unreadable)} record(s) of {names.registry} cannot be read and are skipped by all readers, such as "
             f"{key[:100]!r}: {why.reason}",
             "find out who writes there; workers write their records again when they change",
         )
@@ -118,7 +118,7 @@ class Registry:
         self.cluster: Protected | None = None
         self.streams: dict[str, int] = {}  # active streams and their partitions
         self.nodes: dict[int, str] = {}  # shard -> the node that last announced itself as its owner
-        self.unreadable: dict[bytes, Unreadable] = {}  # by key, the records that everybody skips
+        self.unreadable: dict[bytes, Unreadable] = {}  # by key, the records that all readers skip
 
     def visit(self, key: bytes, value: bytes | None) -> None:
         match parse(key, value):

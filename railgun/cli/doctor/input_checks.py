@@ -1,4 +1,4 @@
-"""What ``railgun doctor`` says about what the workers read: whether it still is what they have read so far."""
+"""The topics that the workers read: whether they still are those that the workers have read so far."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def check_inputs(admin: AdminClient, group: str, topics: Collection[str]) -> Ite
             yield wrong(
                 "inputs",
                 f"{topic}/{partition} is not what the workers have read: {fault}",
-                "a worker that runs says where it goes on; else start one, and look at its log. Commands that nobody had "
-                "read are lost: their senders got no answer",
+                "a running worker says in its log where it goes on; if none runs, start one. Commands that were not "
+                "read yet are lost: their senders got no answer",
             )
     if not faults:
         yield ok("inputs", f"{len(told)} partitions are what the workers have read")

@@ -81,7 +81,9 @@ def check_topics(seen: Seen, partitions: Mapping[str, int], logs: Mapping[str, s
     if headless:
         faults += 1
         yield wrong(
-            "topics", f"no leader for {', '.join(headless[:5])}", "bring the brokers that hold it back"
+            "topics",
+            f"no leader for {', '.join(headless[:5])}",
+            "restart the brokers that hold these partitions",
         )
     unseen = sorted(seen.hidden & set(partitions))
     if unseen:
@@ -112,7 +114,7 @@ def check_copies(found: Mapping[str, TopicDescription]) -> Finding:
     if fewest < 2:
         return note(
             "copies",
-            "topics have a single copy: fine on one machine, a loss in production",
+            "topics have a single copy: fine for development, but in production a lost disk loses messages",
             "in production set cluster.replication_factor = 3 before the first start",
         )
     return ok("copies", f"every topic has at least {fewest} copies, all in sync")
@@ -142,7 +144,7 @@ def check_in_sync(found: Mapping[str, TopicDescription], least: Mapping[str, int
     if frail:
         return wrong(
             "in sync",
-            f"{MIN_IN_SYNC} is 1 on {_some(frail)}: what was acknowledged is lost with one broker",
+            f"{MIN_IN_SYNC} is 1 on {_some(frail)}: acknowledged messages are lost with one broker",
             f"kafka-configs.sh --alter --topic {frail[0]} --add-config {MIN_IN_SYNC}=2",
         )
     if stiff:
@@ -153,7 +155,7 @@ def check_in_sync(found: Mapping[str, TopicDescription], least: Mapping[str, int
             f"kafka-configs.sh --alter --topic {stiff[0]} --add-config {MIN_IN_SYNC}={max(1, have - 1)}",
         )
     if len(known) < len(copies):
-        return note("in sync", f"{len(copies) - len(known)} topics do not tell this user their {MIN_IN_SYNC}")
+        return note("in sync", f"this user may not read {MIN_IN_SYNC} of {len(copies) - len(known)} topics")
     return ok("in sync", f"{MIN_IN_SYNC} fits the number of copies")
 
 

@@ -1,7 +1,7 @@
 """Transactions that stay open hold up every reader behind them: found by comparing the ends of partitions.
 
 Kafka's last stable offset stops at the first open transaction. Where it lies below the end, the age of the record there
-tells a transaction at work from one that nobody will end.
+tells a transaction at work from one that will not end by itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def hung_transactions(
         listed = ", ".join(f"{topic}/{partition}" for topic, partition in unasked[:5])
         yield note(
             "transactions",
-            f"{len(unasked)} of {len(places)} partitions do not tell where they end: {listed}",
+            f"{len(unasked)} of {len(places)} partitions did not tell their end offsets: {listed}",
             "look at the brokers that lead them, then run railgun doctor again",
         )
     unknown = [place for place, age in ages.items() if age is None]
@@ -61,11 +61,11 @@ def hung_transactions(
         listed = ", ".join(f"{topic}/{partition}" for topic, partition in unknown[:5])
         yield note(
             "transactions",
-            f"open ones at {listed} could not be dated",
+            f"the age of open transactions is unknown at {listed}",
             "run railgun doctor again in a minute",
         )
     if not hung and not unknown and not unasked:
-        yield ok("transactions", f"none hangs ({len(held)} at work in {len(stable)} partitions)")
+        yield ok("transactions", f"no transaction hangs ({len(held)} at work in {len(stable)} partitions)")
 
 
 def age_of_record(settings: KafkaSettings, topic: str, partition: int, offset: int) -> float | None:

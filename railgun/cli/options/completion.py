@@ -1,4 +1,4 @@
-"""What shells complete: the names of streams and consumers. Whatever goes wrong, there is simply nothing to complete."""
+"""Completion for shells: the names of streams and consumers. Any failure means that there is nothing to complete."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def start(text: str) -> Start:
         return Start(_POLICIES[text.lower()])
     if re.fullmatch(r"\d+", text):
         if int(text) < 1:
-            raise ValueError("sequences begin at 1")
+            raise ValueError(f"{text!r} is not a valid start: sequences begin at 1")
         return Start("by_start_sequence", sequence=int(text))
     try:
         if re.match(r"\d{4}-\d\d-\d\d", text):
@@ -64,7 +64,7 @@ def start(text: str) -> Start:
         return Start("by_start_time", ago=ago)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no start: use all, last, new, last-per-subject, a sequence (10), how long ago (2m) "
+            f"{text!r} is not a valid start: use all, last, new, last-per-subject, a sequence (10), how long ago (2m) "
             "or a time (2026-01-31T12:00:00Z)"
         ) from None
 
@@ -75,11 +75,13 @@ def _now() -> int:
 
 def _sample(text: str) -> str:
     if not re.fullmatch(r"\d+%?", text.strip()):
-        raise ValueError(f"{text!r} is not a share of acknowledgements such as 80 or 100%")
+        raise ValueError(
+            f"{text!r} is not a valid share of acknowledgements: use a number such as 80 or 100%"
+        )
     return text.strip()
 
 
-_LONGEST_AGO: Final = from_nanos(LONGEST)  # before there was a message; further back there are no dates
+_LONGEST_AGO: Final = from_nanos(LONGEST)  # before there was any message; Python has no dates further back
 START: Final = parser(start)
 
 
@@ -108,10 +110,11 @@ class Consumer:
         bool | None, typer.Option("--pull", help="Messages wait until they are asked for; the usual way.")
     ] = None
     target: Annotated[
-        str | None, typer.Option(metavar="SUBJECT", help="Push: messages go to who listens on this subject.")
+        str | None,
+        typer.Option(metavar="SUBJECT", help="Push: messages go to the listeners on this subject."),
     ] = None
     deliver_group: Annotated[
-        str | None, typer.Option(metavar="GROUP", help="Push: each message goes to one of this group.")
+        str | None, typer.Option(metavar="GROUP", help="Push: each message goes to one member of this group.")
     ] = None
     replay: Annotated[
         Literal["instant", "original"] | None,
@@ -119,11 +122,17 @@ class Consumer:
     ] = None
     wait: Annotated[
         timedelta | None,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Redeliver what is not acknowledged by then."),
+        typer.Option(
+            parser=DURATION,
+            metavar="DURATION",
+            help="Redeliver messages that are not acknowledged after this time.",
+        ),
     ] = None
     backoff: Annotated[
         list[str] | None,
-        typer.Option(metavar="DURATIONS", help="Waits before each redelivery in turn: 1s,5s,30s; none."),
+        typer.Option(
+            metavar="DURATIONS", help="Waits before each redelivery in turn: 1s,5s,30s; none: no waits."
+        ),
     ] = None
     max_deliver: Annotated[
         int | None, typer.Option(help="How often a message is delivered at most; -1: no limit.")
@@ -138,7 +147,7 @@ class Consumer:
         str | None,
         typer.Option(
             metavar="STREAM",
-            help="Copy what runs out of deliveries or is terminated there; made if need be.",
+            help="Gets messages that run out of deliveries or are terminated; created if missing.",
             autocompletion=known_streams,
         ),
     ] = None
@@ -150,7 +159,9 @@ class Consumer:
     ] = None
     heartbeat: Annotated[
         timedelta | None,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Push: a sign of life when idle so long."),
+        typer.Option(
+            parser=DURATION, metavar="DURATION", help="Push: send a heartbeat when idle for this long."
+        ),
     ] = None
     flow_control: Annotated[
         bool | None, typer.Option("--flow-control", help="Push: wait for slow listeners.")
@@ -172,7 +183,9 @@ class Consumer:
     ] = None
     inactive_threshold: Annotated[
         timedelta | None,
-        typer.Option(parser=DURATION, metavar="DURATION", help="Remove it when unused so long."),
+        typer.Option(
+            parser=DURATION, metavar="DURATION", help="Remove the consumer when unused for this long."
+        ),
     ] = None
     description: Annotated[str | None, typer.Option(help="What the consumer is for.")] = None
     replicas: Annotated[int | None, typer.Option(help="Copies of its state; 0: as the stream.")] = None

@@ -74,7 +74,7 @@ def _own_folders() -> Iterator[Path]:
     """
     try:
         here = Path.cwd()
-    except OSError:  # removed while somebody is in it
+    except OSError:  # the folder was removed meanwhile
         return
     yield here
     line = [here, *here.parents]

@@ -2,7 +2,7 @@
 
 A command is a function whose parameters are arguments, options, or whole dataclasses of options (:class:`Cluster` and the
 like); :func:`command` spreads those out for Typer. It also gives every command the same ends: 0 done, 1 refused or wrong,
-2 misused, 3 the cluster cannot be reached or nobody would answer, 4 no answer in time (the outcome is unknown).
+2 misused, 3 the cluster cannot be reached or no worker would answer, 4 no answer in time (the outcome is unknown).
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ class Cluster:
     """Which cluster a command talks to, and how."""
 
     server: ServerOption = None
-    prefix: Annotated[str, typer.Option(help="What the names of railgun's topics begin with.")] = (
-        DEFAULT_PREFIX
-    )
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of railgun's topics.")] = DEFAULT_PREFIX
     kafka: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +65,9 @@ class Cluster:
     ] = None
     kafka_config: Annotated[
         Path | None,
-        typer.Option("--kafka-config", metavar="FILE", help="A file of such settings, one KEY=VALUE a line."),
+        typer.Option(
+            "--kafka-config", metavar="FILE", help="A file of such settings, one KEY=VALUE per line."
+        ),
     ] = None
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 5.0
     as_json: JsonOption = False
@@ -120,7 +120,7 @@ class Cluster:
         return connect(self.address, prefix=self.prefix, timeout=self.timeout, kafka=self.kafka_options())
 
     def act(self) -> Railgun:
-        """The facade, for a command that changes something: it says where, in case that is not where somebody meant to be."""
+        """The facade, for a command that changes something: it names the cluster first, in case the user meant another one."""
         self.announce()
         return self.connect()
 
@@ -181,7 +181,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(**given, **whole)
         except RailgunError as error:
             raise typer.Exit(told(error, as_json=as_json)) from None
-        except KafkaException as error:  # what nobody put into words before
+        except KafkaException as error:  # one that has no sentence of its own
             raise typer.Exit(told(ConfigError(f"Kafka: {error.args[0].str()}"), as_json=as_json)) from None
 
     run.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]
@@ -249,6 +249,6 @@ def console() -> Console:
 
 
 def sure(cluster: Cluster, deed: str, force: bool) -> None:
-    """Ask before what cannot be undone, where there is somebody to ask. Raises typer.Abort."""
+    """Ask before a deed that cannot be undone, if there is a terminal to ask on. Raises typer.Abort."""
     if not force and not cluster.as_json and sys.stdin.isatty() and sys.stdout.isatty():
         typer.confirm(f"Really {deed} on {cluster.where}?", abort=True)

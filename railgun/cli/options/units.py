@@ -24,7 +24,7 @@ def duration(text: str) -> timedelta:
     try:
         return from_nanos(parse_duration(in_days))
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a duration such as 100ms, 2m, 1h30m or 7d") from None
+        raise ValueError(f"{text!r} is not a valid duration: use 100ms, 2m, 1h30m or 7d") from None
 
 
 def size(text: str) -> int:
@@ -33,7 +33,7 @@ def size(text: str) -> int:
         return -1
     found = _SIZE.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is not a size such as 1024, 64KB or 1GB")
+        raise ValueError(f"{text!r} is not a valid size: use 1024, 64KB or 1GB")
     return int(float(found[1]) * 1024 ** _POWERS[found[2].lower()])
 
 

@@ -124,7 +124,7 @@ def print_changes(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
     old, new = ({**one, "metadata": own_metadata(one["metadata"])} for one in (old, new))
     changed = [field for field in old if old[field] != new[field]]
     if not changed:
-        typer.echo(f"{what} was like this already\n")
+        typer.echo(f"{what} is unchanged: it has this configuration already\n")
         return
     typer.echo(f"{what} was changed\n")
     for field in changed:

@@ -49,7 +49,7 @@ def _ago(orders: Stream, sequences: list[int], wanted: timedelta) -> timedelta:
 
 
 def monitor(walk: Walk) -> None:
-    walk.title("An ephemeral consumer: there while somebody listens")
+    walk.title("An ephemeral consumer: there as long as it has a listener")
     orders, target = walk.rg.stream(walk.stream), "my.monitor"
     walk.say(f"railgun sub {target}")
     walk.say(
@@ -69,8 +69,10 @@ def monitor(walk: Walk) -> None:
             walk.expect(message.text == text, f"{target} gets {text!r}, and not {message.text!r}")
             walk.shown(f"Received on [{message.subject}]: {message.text!r}")
         info = consumer.info()
-        walk.expect(info.push_bound and not info.config.durable_name, "it is ephemeral, and somebody listens")
-    walk.shown(f"{consumer.name} goes by itself, a few seconds after nobody listens")
+        walk.expect(
+            info.push_bound and not info.config.durable_name, "the consumer is ephemeral and has a listener"
+        )
+    walk.shown(f"{consumer.name} is removed by itself, a few seconds after its listener has left")
 
 
 def replay(walk: Walk) -> None:

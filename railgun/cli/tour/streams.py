@@ -50,7 +50,7 @@ def window(walk: Walk) -> None:
 
 
 def conditions(walk: Walk) -> None:
-    walk.title("Append only if nobody was faster")
+    walk.title("Append only if no other publisher was faster")
     subject = f"{walk.stream}.new"
     walk.say(f"railgun pub {subject} paid --expect-last-subject-sequence 2")
     ack = walk.rg.publish(subject, "paid", expected_last_subject_sequence=2)

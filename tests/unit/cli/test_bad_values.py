@@ -32,7 +32,7 @@ def test_a_broker_refuses_what_is_not_a_port(port: int) -> None:
 def test_an_unknown_kind_of_event_is_refused_with_the_known_ones(run: Run) -> None:
     answer = run("events", "--kind", "nak", "--kind", "foo")
     assert answer.exit_code == 1
-    assert answer.stderr == f"error: --kind 'foo' is not a kind of event: use {', '.join(KINDS)}\n"
+    assert answer.stderr == f"error: --kind 'foo' is not a valid kind of event: use {', '.join(KINDS)}\n"
 
 
 def test_the_known_kinds_are_those_that_shards_tell() -> None:

@@ -87,7 +87,7 @@ def test_edit_changes_only_what_is_given(orders: Run) -> None:
     before = json.loads(done(orders("stream", "info", "ORDERS", "--json")))["config"]
     after = json.loads(done(orders("stream", "edit", "ORDERS", "--max-msgs", "5", "--json")))["config"]
     assert after == {**before, "max_msgs": 5}
-    assert "was like this already" in done(orders("stream", "edit", "ORDERS", "--max-msgs", "5"))
+    assert "has this configuration already" in done(orders("stream", "edit", "ORDERS", "--max-msgs", "5"))
     refused = orders("stream", "edit", "ORDERS")
     assert (refused.exit_code, refused.stderr) == (
         1,
@@ -220,7 +220,7 @@ def test_a_raw_request_prints_the_answer(orders: Run) -> None:
     "arguments, text",
     [
         (["pub", "NOPE.x", "hello"], "no stream captures the subject 'NOPE.x'"),
-        (["pub", "ORDERS.*", "hello"], "'ORDERS.*' is no subject to publish to: it is malformed or holds a wildcard"),
+        (["pub", "ORDERS.*", "hello"], "'ORDERS.*' is not a valid subject to publish to: it is malformed or holds a wildcard"),
         (["pub", "ORDERS.new", "x", "-H", "no colon"], "--header 'no colon' is not NAME:VALUE"),
         (["stream", "info", "NOPE"], "stream not found (10059/404)"),
         (["stream", "get", "ORDERS"], "say which message: a SEQUENCE, --last-for SUBJECT or --next-for SUBJECT"),
@@ -239,7 +239,7 @@ def test_a_misused_option_is_told_by_its_name(run: Run) -> None:
     result = run("stream", "add", "X", "--max-age", "soon")
     assert result.exit_code == 2
     assert "--max-age" in result.stderr
-    assert "'soon' is not a duration" in " ".join(result.stderr.replace("│", "").split())
+    assert "'soon' is not a valid duration" in " ".join(result.stderr.replace("│", "").split())
 
 
 def test_kafka_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
@@ -372,8 +372,8 @@ def test_durations(text: str, expected: timedelta, shown: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2", "2 minutes", "m2", "2x"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="not a duration"):
+def test_texts_that_are_not_valid_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="not a valid duration"):
         units.duration(text)
 
 
@@ -396,5 +396,5 @@ def test_shown_sizes() -> None:
     assert [units.show_size(n) for n in (0, 67, 1023, 1024, 1536, 1024**2, 3 * 1024**4)] == [
         "0 B", "67 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "3.0 TiB",
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="not a size"):
+    with pytest.raises(ValueError, match="not a valid size"):
         units.size("many")

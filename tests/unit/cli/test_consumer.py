@@ -170,7 +170,7 @@ def test_every_flag_reaches_the_configuration(orders: Run) -> None:
 def test_flags_that_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match="give --pull or --target, not both"):
         Consumer(pull=True, target="out").given()
-    with pytest.raises(ConfigError, match="--backoff: 'soon' is not a duration"):
+    with pytest.raises(ConfigError, match="--backoff: 'soon' is not a valid duration"):
         Consumer(backoff=["1s,soon"]).given()
 
 
@@ -227,7 +227,7 @@ def test_edit_changes_only_what_is_given(orders: Run) -> None:
     changed = done(orders("consumer", "edit", "ORDERS", "D", "--wait", "1m"))
     assert "Consumer ORDERS > D was changed\n\n  ack_wait: 30s -> 1m0s\n" in changed
     assert info(orders, "D")["config"] == {**before, "ack_wait": 60 * NANOS}
-    assert "was like this already" in done(orders("consumer", "edit", "ORDERS", "D", "--wait", "1m"))
+    assert "has this configuration already" in done(orders("consumer", "edit", "ORDERS", "D", "--wait", "1m"))
     assert orders("consumer", "edit", "ORDERS", "D").stderr == (
         "error: nothing to change: give at least one flag, such as --wait 1m\n"
     )
@@ -382,7 +382,7 @@ def test_an_error_is_one_sentence_and_a_code(orders: Run, arguments: list[str], 
 def test_a_misused_option_is_told_by_its_name(orders: Run) -> None:
     result = orders("consumer", "add", "ORDERS", "D", "--deliver", "soon")
     assert result.exit_code == 2
-    assert "'soon' is no start" in " ".join(result.stderr.replace("│", "").split())
+    assert "'soon' is not a valid start" in " ".join(result.stderr.replace("│", "").split())
 
 
 def test_shells_complete_consumers(orders: Run, server: str) -> None:

@@ -171,7 +171,8 @@ def test_a_stream_that_answers_no_publisher_gets_nothing_back(letters: Run) -> N
     result = letters("dlq", "redrive", "DEAD", "1")
     assert result.exit_code == 1
     assert said(result) == (
-        "error: letter 1 stays: stream ORDERS answers no publisher (no_ack): nobody would know whether it went back\n"
+        "error: letter 1 stays: stream ORDERS does not answer publishers (no_ack), "
+        "so it cannot be known whether the letter went back\n"
     )
     assert (messages(letters, "ORDERS"), messages(letters, "DEAD")) == (3, 3)
 
@@ -180,7 +181,7 @@ def test_letters_are_dropped(letters: Run) -> None:
     refused = letters("dlq", "drop", "DEAD", "1")
     assert (refused.exit_code, said(refused)) == (
         1,
-        "error: nobody can be asked here: give --yes to remove dead letters\n",
+        "error: there is no terminal to ask on: give --yes to remove dead letters\n",
     )
     unsaid = letters("dlq", "drop", "DEAD", "--yes")
     assert (

@@ -36,5 +36,5 @@ def findings(silent: int | None) -> list[tuple[str, str]]:
 
 
 def test_a_partition_that_cannot_be_asked_is_named_and_all_is_not_well() -> None:
-    assert findings(None) == [("ok", "none hangs (0 at work in 2 partitions)")]
-    assert findings(1) == [("note", "1 of 2 partitions do not tell where they end: commands/1")]
+    assert findings(None) == [("ok", "no transaction hangs (0 at work in 2 partitions)")]
+    assert findings(1) == [("note", "1 of 2 partitions did not tell their end offsets: commands/1")]

@@ -30,10 +30,10 @@ def described(copies: int) -> Any:
         (1, 1, "ok", "fits"),
         (2, 1, "ok", "fits"),
         (3, 2, "ok", "fits"),
-        (3, 1, "wrong", "min.insync.replicas is 1 on railgun.log.S: what was acknowledged is lost"),
+        (3, 1, "wrong", "min.insync.replicas is 1 on railgun.log.S: acknowledged messages are lost"),
         (3, 3, "wrong", "min.insync.replicas is 3 with 3 copies on railgun.log.S: one broker that is away"),
         (1, 2, "wrong", "min.insync.replicas is 2 with 1 copies on railgun.log.S"),
-        (3, None, "note", "1 topics do not tell"),
+        (3, None, "note", "of 1 topics"),
     ],
 )
 def test_doctor_compares_what_must_be_in_sync_with_the_copies(
