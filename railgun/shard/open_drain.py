@@ -8,7 +8,7 @@ from railgun.model.cluster_limits import LARGEST_BODY
 from railgun.protocol.commands import Forward
 from railgun.protocol.replies import Answer, Frame, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Stored
+from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.demand import ConsumerKey
 from railgun.shard.drain import Drain, Input, Rejected, Replies

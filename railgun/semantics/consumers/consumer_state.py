@@ -177,7 +177,7 @@ class ConsumerState:
         """What a message takes on its way beyond what it counts in the stream: its reply address (PUL-06, PUL-13)."""
         stream = self.stream
         reply = f"$JS.ACK.{stream.name}.{self.name}.1.{stream.last_seq}.{self.delivered.consumer + 1}"
-        return len(reply) + len(f".{stream.last_time}.{stream.messages}") - stream.record_overhead
+        return len(reply) + len(f".{stream.last_time}.{stream.messages}") - stream.measure.record
 
     def _subject_of(self, sequence: int) -> str:
         entry = self.stream.entry(sequence)

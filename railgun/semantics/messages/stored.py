@@ -6,7 +6,7 @@ whoever adds or removes a message here adds or removes it in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from railgun.model.subjects import Filter
 from railgun.semantics.messages import searching
@@ -52,6 +52,24 @@ class StoredMessages:
             scratch=self.overlay.scratch,
             budget=self._memory.subjects,
         )
+
+    def _count_subjects(self, ends: Callable[[int, int], None]) -> None:
+        """Count all messages by subject; ``ends`` is told when each message with a TTL ends, and its sequence."""
+        for block in self.index.blocks(self.first_seq) if self.messages else ():
+            if block.removed is None and block.expiries is None and block.base >= self.first_seq:
+                self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
+                self._by_subject.settle()
+                continue
+            runs = block.existing(max(0, self.first_seq - block.base))
+            if not runs:
+                self.index.give_up(block)
+            for start, count in runs:
+                for index in range(start, start + count):
+                    entry = block.entry(index)
+                    self._by_subject.add(entry.subject, entry.sequence)
+                    if entry.ends:
+                        ends(entry.ends, entry.sequence)
+            self._by_subject.settle()
 
     # -- reading
 

@@ -10,14 +10,12 @@ aborted drops the whole object: the next use loads it again from the table.
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Any
 
 from railgun.model.durations import to_nanos
 from railgun.model.headers import Headers
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
-from railgun.protocol import avro as wire
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.retention import Unneeded
@@ -25,8 +23,10 @@ from railgun.semantics.messages.blocks import NEVER, Entry
 from railgun.semantics.messages.body_lookup import BodyLookup
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.stored import StoredMessages
-from railgun.semantics.streams.deduplication import DedupWindow
 from railgun.semantics.streams.expiry import Expiry
+from railgun.semantics.streams.publishing.deduplication import DedupWindow
+from railgun.semantics.streams.sizes import Measure
+from railgun.semantics.streams.stream_record import RECORDED, read_record, write_record
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
@@ -35,38 +35,8 @@ __all__ = ["ONE_BY_ONE", "Entry", "OwnedStream"]
 
 ONE_BY_ONE = 5  # what removing a message by itself costs, in messages looked at
 
-_RECORDED = (
-    "deleting",
-    "first_seq",
-    "last_seq",
-    "messages",
-    "bytes",
-    "last_time",
-    "last_msg_id",
-    "log_end",
-    "compacted",
-    "crowded",
-    "copied_below",
-)
 # Subjects remembered as captured: a stream of ever new ones must not grow without bound.
 ACCEPTED_SUBJECTS = 100_000
-
-
-def read_record(overlay: Overlay, incarnation: int) -> dict[str, Any]:
-    """What the table says of the stream itself. Raises Unreadable."""
-    key = keys.stream(incarnation)
-    data = overlay.get(key)
-    assert data is not None, f"no stream {incarnation} in the table"
-    return decoded(key, _checked, incarnation, data)
-
-
-def _checked(incarnation: int, data: bytes) -> dict[str, Any]:
-    record = wire.decode("stream_record", data)
-    if record["incarnation"] != incarnation:
-        raise ValueError(f"the record of incarnation {record['incarnation']}")
-    if record["messages"] and not 0 < record["messages"] <= record["last_seq"] - record["first_seq"] + 1:
-        raise ValueError(f"{record['messages']} messages from {record['first_seq']} to {record['last_seq']}")
-    return record
 
 
 class OwnedStream(StoredMessages):
@@ -114,7 +84,7 @@ class OwnedStream(StoredMessages):
             decoded(keys.stream(incarnation), StreamConfig.from_json, record["config"]),
         )
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
-        for field in _RECORDED:
+        for field in RECORDED:
             setattr(state, field, record[field])
         state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
         if not state.deleting:
@@ -145,14 +115,13 @@ class OwnedStream(StoredMessages):
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
-        self._config_json = config.to_json()
+        self.config_json = config.to_json()
         self.captures = Filter(config.subjects)
         self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
         self.max_age = to_nanos(config.max_age)
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
         self.bodies.keeps = config.allow_direct
-        self.record_overhead = 16 if config.storage == "memory" else 30  # STO-01, STO-07
-        self._header_overhead = 0 if config.storage == "memory" else 4  # STO-02
+        self.measure = Measure.of_storage(config.storage)
         self._accepted: dict[str, int] = {}
 
     def forget(self) -> None:
@@ -165,21 +134,7 @@ class OwnedStream(StoredMessages):
         """Build what is not stored (subjects, timers) from the index."""
         self._begin_subjects(ordered=self.config.max_msgs_per_subject > 1)
         self.expiry.clear()
-        for block in self.index.blocks(self.first_seq) if self.messages else ():
-            if block.removed is None and block.expiries is None and block.base >= self.first_seq:
-                self._by_subject.add_run(block.all_subjects(), block.base)  # the common case, as columns
-                self._by_subject.settle()
-                continue
-            runs = block.existing(max(0, self.first_seq - block.base))
-            if not runs:
-                self.index.give_up(block)
-            for start, count in runs:
-                for index in range(start, start + count):
-                    entry = block.entry(index)
-                    self._by_subject.add(entry.subject, entry.sequence)
-                    if entry.ends:
-                        self.expiry.add(entry.ends, entry.sequence)
-            self._by_subject.settle()
+        self._count_subjects(self.expiry.add)
 
     # -- bodies, sizes, storing
 
@@ -191,20 +146,11 @@ class OwnedStream(StoredMessages):
         """What a message on the subject counts beside its payload; None if the stream does not capture it."""
         known = self._accepted.get(subject)
         if known is None and is_literal(subject) and self.captures.matches(subject):
-            known = self.record_overhead + len(subject.encode("utf-8"))
+            known = self.measure.record + len(subject.encode("utf-8"))
             if len(self._accepted) >= ACCEPTED_SUBJECTS:
                 self._accepted.clear()
             self._accepted[subject] = known
         return known
-
-    def size_of(self, subject: str, header_bytes: int, payload: bytes) -> int:
-        """What the message counts towards ``bytes`` and ``max_bytes`` (STO)."""
-        base = self.record_overhead + len(subject.encode("utf-8")) + len(payload)
-        return base + self._header_overhead + header_bytes if header_bytes else base
-
-    @property
-    def header_overhead(self) -> int:
-        return self._header_overhead
 
     def store(
         self,
@@ -349,14 +295,7 @@ class OwnedStream(StoredMessages):
         if self.copied_below:
             following = self._first_from(max(self.copied_below, self.first_seq))
             self.copied_below = following if following > self.first_seq and self.messages else 0
-        record = {
-            "name": self.name,
-            "incarnation": self.incarnation,
-            "config": self._config_json,
-            "created": self.created,
-            "unneeded": [one._asdict() for one in self.unneeded],
-        } | {field: getattr(self, field) for field in _RECORDED}
-        self.overlay.put(keys.stream(self.incarnation), wire.encode("stream_record", record))
+        write_record(self)
         return self._take_bases()
 
     def _flush(self) -> None:

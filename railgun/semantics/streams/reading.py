@@ -162,7 +162,7 @@ class _Allowance:
     """What a batch may still send: the caller's messages and bytes (GET-13), and what one answer can carry."""
 
     def __init__(self, stream: OwnedStream, request: GetRequest) -> None:
-        self._overhead = 16 if stream.config.storage == "memory" else 30  # STO-01: not sent, so not counted
+        self._overhead = stream.measure.record  # not sent, so not counted
         self._messages = request.batch or MAX_RESULTS
         self._bytes = request.max_bytes or MAX_ANSWER
         self._room = MAX_ANSWER

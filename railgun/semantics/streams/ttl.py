@@ -95,7 +95,7 @@ def _marker_headers(lifetime_of_markers: int) -> Headers:
 
 def _leave_marker(state: OwnedStream, subject: str, lifetime_of_markers: int, now: int) -> Marker:
     headers = _marker_headers(lifetime_of_markers)
-    size = state.size_of(subject, h.block_size(headers), b"")
+    size = state.measure.of(subject, h.block_size(headers), b"")
     sequence = state.store(subject, size, now, expiry=-(now + lifetime_of_markers), headers=headers)
     state.last_msg_id = ""
     limits.enforce(state, subject, 0)

@@ -23,7 +23,7 @@ from railgun.protocol.routing import partition_of
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.streams import limits
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Stored
+from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.semantics.streams.reading import place_of
 from railgun.shard.copies import Copies
 from railgun.shard.drain import Input
@@ -107,7 +107,7 @@ class DeadLetters:
             drain.touch(state)
             drain.stored_at = max(drain.stored_at, time)
             previous = state.last_of(subject)
-            size = state.size_of(subject, h.block_size(headers), payload)
+            size = state.measure.of(subject, h.block_size(headers), payload)
             sequence = state.store(subject, size, time, headers=headers, payload=payload)
             drain.log_of(state).add(sequence, subject, headers, payload, time)
             limits.enforce(state, subject, previous)
@@ -117,7 +117,7 @@ class DeadLetters:
             return refusals.SEALED
         if h.block_size(headers) > h.MAX_HEADER_BYTES:
             return refusals.HEADER_TOO_LARGE
-        size = state.size_of(subject, h.block_size(headers), payload)
+        size = state.measure.of(subject, h.block_size(headers), payload)
         return limits.check(state, subject, size, self._platform, _UNLIMITED, rollup=False)
 
     @staticmethod

@@ -18,7 +18,7 @@ from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
 from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Stored
+from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.shard.open_drain import OpenDrain
 
 FEW_MESSAGES = 64

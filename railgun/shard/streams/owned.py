@@ -23,8 +23,9 @@ from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import ShardMemory, WorkerMemory
 from railgun.semantics.messages.recent import RecentMessages
 from railgun.semantics.streams import backlog, limits
-from railgun.semantics.streams.owned_stream import OwnedStream, read_record
-from railgun.semantics.streams.stream_configuration import check_update
+from railgun.semantics.streams.configuration.stream_configuration import check_update
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.stream_record import read_record
 from railgun.shard.drain import Drain, TopicChange
 from railgun.shard.set_aside import SetAside
 from railgun.state import keys

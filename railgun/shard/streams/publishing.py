@@ -12,7 +12,7 @@ from railgun.protocol.avro import WireError
 from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import publish_pack
+from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.shard.drain import Input
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams

@@ -20,8 +20,8 @@ from railgun.protocol import avro as wire
 from railgun.protocol.commands import ApiRequest, Forward
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
-from railgun.semantics.streams.stream_configuration import normalise, overlaps
-from railgun.semantics.streams.stream_fields import checked
+from railgun.semantics.streams.configuration.stream_configuration import normalise, overlaps
+from railgun.semantics.streams.configuration.stream_fields import checked
 from railgun.shard.streams.captures import Captures
 from railgun.state import keys
 from railgun.state.table import Overlay

@@ -12,7 +12,7 @@ from railgun.model.stream_config import Republish, SubjectTransform
 from railgun.model.transforms import Transform
 from railgun.protocol.leases import Lease
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Stored
+from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.shard.consumers.presence import Listener, Presences
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures

@@ -16,7 +16,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import from_nanos, to_nanos
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
-from railgun.semantics.streams.stream_configuration import check_update, normalise, overlaps
+from railgun.semantics.streams.configuration.stream_configuration import check_update, normalise, overlaps
 
 NONE = ClusterLimits()
 

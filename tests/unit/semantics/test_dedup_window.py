@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from railgun.semantics.messages.budget import Pool
 from railgun.semantics.messages.id_digest import IdDigest
-from railgun.semantics.streams import deduplication
-from railgun.semantics.streams.deduplication import DedupWindow
+from railgun.semantics.streams.publishing import deduplication
+from railgun.semantics.streams.publishing.deduplication import DedupWindow
 from railgun.state import keys
 from railgun.state.table import MemoryTable, Overlay
 from tests.support.tight_memory import room_for_ids, tight_memory

@@ -14,9 +14,11 @@ from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig, SubjectTransform
 from railgun.protocol.topics import Names
 from railgun.semantics.steps import finish
-from railgun.semantics.streams import backlog, limits, publish, ttl
+from railgun.semantics.streams import backlog, limits, ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Outcome, Stored, publish_pack
+from railgun.semantics.streams.publishing import publish
+from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
+from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.state.table import MemoryTable, Overlay
 
 NO_LIMITS = ClusterLimits()
@@ -121,13 +123,13 @@ rooms = st.sampled_from([1 << 60, 1 << 60, 130])
 
 def decide(
     state: OwnedStream, pack: Pack, time: int, platform: ClusterLimits, room: int, log: Stored
-) -> Outcome:
+) -> PackOutcome:
     return publish_pack(
         state, pack.subjects, pack.ids, pack.headers, pack.payloads, time, platform, room - state.bytes, log
     )
 
 
-def by_index(outcome: Outcome) -> dict[int, int | Refusal]:
+def by_index(outcome: PackOutcome) -> dict[int, int | Refusal]:
     """The sequence of each stored message, minus the original's of a duplicate, the refusal of the others."""
     result: dict[int, int | Refusal] = dict(outcome.refused)
     result |= {index: -sequence for index, sequence in outcome.duplicates}
@@ -177,13 +179,13 @@ def test_the_column_path_is_taken_at_all(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     state = stream(StreamConfig(name="S", subjects=["a.*"], duplicate_window=10))
     decide(state, Pack(["a.x", "a.y"], ["1", "2"], [], [b"x", b"y"]), 5, NO_LIMITS, 1 << 60, Stored())
-    assert isinstance(taken[0], Outcome)
+    assert isinstance(taken[0], PackOutcome)
 
 
 def test_an_empty_pack_changes_nothing() -> None:
     state = stream(StreamConfig(name="S", subjects=["a.*"], duplicate_window=10))
     before = visible(state)
-    assert decide(state, Pack([], [], [], []), 5, NO_LIMITS, 1 << 60, Stored()) == Outcome()
+    assert decide(state, Pack([], [], [], []), 5, NO_LIMITS, 1 << 60, Stored()) == PackOutcome()
     assert visible(state) == before
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol.topics import Names
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publish import Stored
+from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.shard.consumers.dead_letters import _at_hand
 from railgun.state.table import MemoryTable, Overlay
 

@@ -11,7 +11,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import parse_rfc3339
 from railgun.model.refusals import Refusal, invalid_config, start_invalid
 from railgun.model.stream_config import NO_TIME, StreamConfig
-from railgun.semantics.streams.stream_fields import (
+from railgun.semantics.streams.configuration.stream_fields import (
     MAX_DESCRIPTION,
     MAX_METADATA,
     MAX_NAME,

@@ -165,7 +165,7 @@ def _bare_sizes(consumer: ConsumerState, sizes: Sequence[int], subjects: Iterabl
 
     The index does not know how much of a message its own headers are: they do not count here.
     """
-    fixed = consumer.stream.record_overhead
+    fixed = consumer.stream.measure.record
     bare = [fixed + len(subject.encode("utf-8")) for subject in subjects]
     return [
         known + block_size([(MSG_SIZE, b"%d" % (size - known))])

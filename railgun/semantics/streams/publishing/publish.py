@@ -6,9 +6,7 @@ outcome, which a property test holds them to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import islice, repeat
-from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -19,66 +17,11 @@ from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
 from railgun.semantics.streams import limits, ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing.expectations import check_expectations, check_headers, instructions
+from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome, Stored
 
 _ID_HEADER_BYTES = h.block_size([(h.MSG_ID, b"")])
 _NO_HEADERS: Headers = ()
-_LONGEST_NUMBER = 20  # digits of 64 bits
-_EMPTY_IS_ABSENT = frozenset(  # PUB-07
-    {
-        h.EXPECTED_STREAM,
-        h.EXPECTED_LAST_SEQUENCE,
-        h.EXPECTED_LAST_SUBJECT_SEQUENCE,
-        h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
-        h.EXPECTED_LAST_MSG_ID,
-        h.ROLLUP,
-        h.TTL,
-        h.STREAM_SOURCE,
-        h.INCREMENT,
-    }
-)
-
-
-class NewMessage(NamedTuple):
-    """One message that a publisher sent, after the subject transform."""
-
-    subject: str
-    headers: Headers
-    payload: bytes
-
-
-@dataclass(slots=True)
-class Stored:
-    """Messages that were stored, as columns for the log; sequences are ascending."""
-
-    sequences: list[int] = field(default_factory=list)
-    subjects: list[str] = field(default_factory=list)
-    headers: list[Headers] = field(default_factory=list)
-    payloads: list[bytes] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
-
-    def add(self, sequence: int, subject: str, headers: Headers, payload: bytes, time: int) -> None:
-        self.sequences.append(sequence)
-        self.subjects.append(subject)
-        self.headers.append(headers)
-        self.payloads.append(payload)
-        self.times.append(time)
-
-
-@dataclass(slots=True)
-class PackOutcome:
-    """What became of each message of a pack, by its index."""
-
-    runs: list[tuple[int, int, int]] = field(default_factory=list)
-    duplicates: list[tuple[int, int]] = field(default_factory=list)
-    refused: list[tuple[int, Refusal]] = field(default_factory=list)
-
-    def stored(self, index: int, sequence: int) -> None:
-        if self.runs:
-            start, length, first = self.runs[-1]
-            if start + length == index and first + length == sequence:
-                self.runs[-1] = (start, length + 1, first)
-                return
-        self.runs.append((index, 1, sequence))
 
 
 def publish_pack(
@@ -153,7 +96,7 @@ def _publish_columns(
         overheads[subject] = overhead
     sizes = [overheads[subject] + len(payload) for subject, payload in zip(subjects, payloads, strict=True)]
     if ids:
-        extra = state.header_overhead + _ID_HEADER_BYTES
+        extra = state.measure.headers + _ID_HEADER_BYTES
         encoded = [message_id.encode("utf-8") for message_id in ids]
         if max(map(len, encoded)) + _ID_HEADER_BYTES > h.MAX_HEADER_BYTES:
             return None
@@ -190,8 +133,8 @@ def _publish_one(
     config = state.config
     if config.sealed:
         return refusals.SEALED  # PUB-17
-    given = _instructions(message.headers) if message.headers else {}
-    refused = _check_headers(state, given)
+    given = instructions(message.headers) if message.headers else {}
+    refused = check_headers(state, given)
     if refused is not None:
         return refused
     lifetime = ttl.lifetime(config, given.get(h.TTL))  # TTL-01 to TTL-03
@@ -202,7 +145,7 @@ def _publish_one(
         original = state.window.original(message_id)
         if original is not None:
             return -original  # DUP-01, C-26: before the expectations, so that a retry stays idempotent
-    refused = _check_expectations(state, message.subject, given)
+    refused = check_expectations(state, message.subject, given)
     if refused is not None:
         return refused
     rollup = _rollup(state, given.get(h.ROLLUP))
@@ -219,7 +162,7 @@ def _publish_one(
     header_bytes = h.block_size(headers)
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
-    size = state.size_of(message.subject, header_bytes, message.payload)
+    size = state.measure.of(message.subject, header_bytes, message.payload)
     largest = largest_message(config)
     if header_bytes + len(message.payload) > largest:
         return refusals.MESSAGE_TOO_LARGE  # LIM-12, LIM-13
@@ -244,51 +187,6 @@ def _publish_one(
     if rollup:  # PUB-21 after LIM-03: the message first counts like any other
         _roll_up(state, message.subject, sequence, rollup)
     return sequence
-
-
-def _instructions(headers: Headers) -> dict[str, bytes]:
-    """What the headers say, the first of each name: without leading spaces, and an empty value says nothing (PUB-07, PUB-16)."""
-    said = {name: value.lstrip(b" ") for name, value in reversed(headers)}
-    return {name: value for name, value in said.items() if value or name not in _EMPTY_IS_ABSENT}
-
-
-def _check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None:
-    if h.INCREMENT in given:
-        return refusals.COUNTERS_DISABLED  # CTR-10: no stream has the option yet
-    if h.BATCH_ID in given:
-        return refusals.BATCHES_DISABLED
-    expected = given.get(h.EXPECTED_STREAM)
-    if expected is not None and expected.decode("utf-8", "replace") != state.name:
-        return refusals.EXPECTED_STREAM_MISMATCH  # PUB-07
-    return None
-
-
-def _check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]) -> Refusal | None:
-    """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one; what is not a number is wrong (PUB-16)."""
-    on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
-    pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
-    if on_subject is not None:
-        if pattern is None:
-            found = state.last_of(subject)
-        else:
-            found = state.last_matching(Filter([pattern.decode("utf-8", "replace")]))
-        if _number(on_subject) != found:
-            return refusals.wrong_last_sequence(found)
-    elif pattern is not None:
-        return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
-    last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
-    if last_sequence is not None and _number(last_sequence) != state.last_seq:
-        return refusals.wrong_last_sequence(state.last_seq)
-    if h.STREAM_SOURCE in given:
-        return refusals.SOURCE_HEADER  # PUB-18
-    last_id = given.get(h.EXPECTED_LAST_MSG_ID)
-    if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
-        return refusals.wrong_last_msg_id(state.last_msg_id)
-    return None
-
-
-def _number(value: bytes) -> int | None:
-    return int(value) if value.isdigit() and len(value) <= _LONGEST_NUMBER else None
 
 
 def _rollup(state: OwnedStream, value: bytes | None) -> str | Refusal:

@@ -1,7 +1,7 @@
 """The rules for one stream's configuration, field by field, and its defaults (CFG-*, LIM-18, TTL-07).
 
 :func:`checked` holds for a new configuration and for a changed one alike; what only a create or only an update must obey
-is in :mod:`railgun.semantics.streams.stream_configuration`.
+is in :mod:`railgun.semantics.streams.configuration.stream_configuration`.
 """
 
 from __future__ import annotations

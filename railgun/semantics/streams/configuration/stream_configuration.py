@@ -15,7 +15,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import REPLICAS_UNSUPPORTED, Refusal, invalid_config
 from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.semantics.consumers.configuration.consumer_configuration import violated_limits
-from railgun.semantics.streams.stream_fields import checked
+from railgun.semantics.streams.configuration.stream_fields import checked
 
 # Later work removes its line, and nothing else here.
 _NOT_YET: tuple[tuple[str, Callable[[StreamConfig], object]], ...] = (

@@ -1,0 +1,1 @@
+"""Configurations of streams: what they may be, and how they change."""

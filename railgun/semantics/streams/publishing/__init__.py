@@ -1,0 +1,1 @@
+"""Publishing: what becomes of a message that arrives, and of its id."""

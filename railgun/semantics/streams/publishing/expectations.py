@@ -1,0 +1,73 @@
+"""What the headers of a message ask for: conditions on the stream, its subject and its newest message.
+
+An absent header is no condition, the value 0 is one; what is not a number never holds (PUB-16).
+"""
+
+from __future__ import annotations
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.headers import Headers
+from railgun.model.refusals import Refusal
+from railgun.model.subjects import Filter
+from railgun.semantics.streams.owned_stream import OwnedStream
+
+_LONGEST_NUMBER = 20  # digits of 64 bits
+_EMPTY_IS_ABSENT = frozenset(  # PUB-07
+    {
+        h.EXPECTED_STREAM,
+        h.EXPECTED_LAST_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE,
+        h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+        h.EXPECTED_LAST_MSG_ID,
+        h.ROLLUP,
+        h.TTL,
+        h.STREAM_SOURCE,
+        h.INCREMENT,
+    }
+)
+
+
+def instructions(headers: Headers) -> dict[str, bytes]:
+    """What the headers say, the first of each name: without leading spaces, and an empty value says nothing (PUB-07, PUB-16)."""
+    said = {name: value.lstrip(b" ") for name, value in reversed(headers)}
+    return {name: value for name, value in said.items() if value or name not in _EMPTY_IS_ABSENT}
+
+
+def check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None:
+    if h.INCREMENT in given:
+        return refusals.COUNTERS_DISABLED  # CTR-10: no stream has the option yet
+    if h.BATCH_ID in given:
+        return refusals.BATCHES_DISABLED
+    expected = given.get(h.EXPECTED_STREAM)
+    if expected is not None and expected.decode("utf-8", "replace") != state.name:
+        return refusals.EXPECTED_STREAM_MISMATCH  # PUB-07
+    return None
+
+
+def check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]) -> Refusal | None:
+    """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one; what is not a number is wrong (PUB-16)."""
+    on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
+    pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
+    if on_subject is not None:
+        if pattern is None:
+            found = state.last_of(subject)
+        else:
+            found = state.last_matching(Filter([pattern.decode("utf-8", "replace")]))
+        if _number(on_subject) != found:
+            return refusals.wrong_last_sequence(found)
+    elif pattern is not None:
+        return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
+    last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
+    if last_sequence is not None and _number(last_sequence) != state.last_seq:
+        return refusals.wrong_last_sequence(state.last_seq)
+    if h.STREAM_SOURCE in given:
+        return refusals.SOURCE_HEADER  # PUB-18
+    last_id = given.get(h.EXPECTED_LAST_MSG_ID)
+    if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
+        return refusals.wrong_last_msg_id(state.last_msg_id)
+    return None
+
+
+def _number(value: bytes) -> int | None:
+    return int(value) if value.isdigit() and len(value) <= _LONGEST_NUMBER else None

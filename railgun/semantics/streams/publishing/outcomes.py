@@ -1,0 +1,52 @@
+"""A message that arrives, and what became of each message of a pack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from railgun.model.headers import Headers
+from railgun.model.refusals import Refusal
+
+
+class NewMessage(NamedTuple):
+    """One message that a publisher sent, after the subject transform."""
+
+    subject: str
+    headers: Headers
+    payload: bytes
+
+
+@dataclass(slots=True)
+class Stored:
+    """Messages that were stored, as columns for the log; sequences are ascending."""
+
+    sequences: list[int] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+
+    def add(self, sequence: int, subject: str, headers: Headers, payload: bytes, time: int) -> None:
+        self.sequences.append(sequence)
+        self.subjects.append(subject)
+        self.headers.append(headers)
+        self.payloads.append(payload)
+        self.times.append(time)
+
+
+@dataclass(slots=True)
+class PackOutcome:
+    """What became of each message of a pack, by its index."""
+
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[tuple[int, Refusal]] = field(default_factory=list)
+
+    def stored(self, index: int, sequence: int) -> None:
+        if self.runs:
+            start, length, first = self.runs[-1]
+            if start + length == index and first + length == sequence:
+                self.runs[-1] = (start, length + 1, first)
+                return
+        self.runs.append((index, 1, sequence))
