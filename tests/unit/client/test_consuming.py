@@ -15,9 +15,7 @@ import pytest
 
 import railgun
 from railgun.client.connection.connection import Connection
-from railgun.client.consuming import commands as telling
-from railgun.client.consuming import hub as consuming
-from railgun.client.consuming import push_buffer as push_buffer
+from railgun.client.consuming import commands, hub, push_buffer
 from railgun.client.facade.message import Message
 from railgun.client.facade.railgun import Railgun
 from railgun.client.transport import Delivered
@@ -120,15 +118,7 @@ def test_a_pull_does_not_overtake_what_another_thread_is_sending(
     shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (message,) = fetched(shard, rg, 1)
-    under_way, go_on, send = threading.Event(), threading.Event(), shard.send
-
-    def slowly(partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
-        if kind == CONSUME and not under_way.is_set():
-            under_way.set()
-            assert go_on.wait(5)
-        send(partition, key, kind, value, delivered)
-
-    monkeypatch.setattr(shard, "send", slowly)
+    under_way, go_on = hold_next_command(shard, monkeypatch)
     message.nak()
     assert under_way.wait(5)  # taken out of the box, and not sent yet
     threading.Timer(0.2, go_on.set).start()
@@ -137,11 +127,34 @@ def test_a_pull_does_not_overtake_what_another_thread_is_sending(
     assert [bool(command.acks) for command in shard.commands] == [False, True, False]
 
 
-@pytest.mark.rule("ACK-13")
-def test_a_confirmed_ack_does_not_overtake_what_another_thread_is_sending(
-    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (message,) = fetched(shard, rg, 1)
+class WatchedLock:
+    """The lock of an ack box; ``waited`` is set once a thread finds it taken."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.waited = threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.waited.set()
+            self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+def watch_sending(message: Message, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a thread waits until another has sent what it took out of the message's box."""
+    assert message._box is not None
+    lock = WatchedLock()
+    monkeypatch.setattr(message._box, "sending", lock)
+    return lock.waited
+
+
+def hold_next_command(
+    shard: PlayedShard, monkeypatch: pytest.MonkeyPatch
+) -> tuple[threading.Event, threading.Event]:
+    """Hold the next command to a consumer back: set when it is about to be sent, and to be set to let it go."""
     under_way, go_on, send = threading.Event(), threading.Event(), shard.send
 
     def slowly(partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
@@ -150,19 +163,52 @@ def test_a_confirmed_ack_does_not_overtake_what_another_thread_is_sending(
             assert go_on.wait(5)
         send(partition, key, kind, value, delivered)
 
-    shard.confirm = True
     monkeypatch.setattr(shard, "send", slowly)
+    return under_way, go_on
+
+
+@pytest.mark.rule("ACK-13")
+def test_a_confirmed_ack_does_not_overtake_a_flush_that_is_under_way(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message,) = fetched(shard, rg, 1)
+    shard.confirm = True
+    waited = watch_sending(message, monkeypatch)
+    under_way, go_on = hold_next_command(shard, monkeypatch)
     message.in_progress()
     assert under_way.wait(5)  # taken out of the box, and not sent yet
-    threading.Timer(0.2, go_on.set).start()
-    message.ack_sync(timeout=5)
+    confirming = threading.Thread(target=message.ack_sync, args=(5,))
+    confirming.start()
+    wait_until(lambda: waited.is_set() or bool(shard.acks), "the ack waits or is sent", pause=0.002)
+    go_on.set()
+    confirming.join(5)
     assert [run.kind for run in shard.acks] == ["progress", "ack"]
+    assert message.acknowledged
+
+
+@pytest.mark.rule("ACK-13")
+def test_a_flush_does_not_overtake_a_confirmed_ack_that_is_under_way(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = fetched(shard, rg, 2)
+    shard.confirm = True
+    waited = watch_sending(one, monkeypatch)
+    under_way, go_on = hold_next_command(shard, monkeypatch)
+    confirming = threading.Thread(target=one.ack_sync, args=(5,))
+    confirming.start()
+    assert under_way.wait(5)
+    two.nak()
+    wait_until(lambda: waited.is_set() or bool(shard.acks), "the nak waits or is sent", pause=0.002)
+    go_on.set()
+    confirming.join(5)
+    wait_until(lambda: len(shard.acks) == 2, "both were sent", pause=0.002)
+    assert [(run.kind, run.sequence) for run in shard.acks] == [("ack", 1), ("nak", 2)]
 
 
 def test_what_the_broker_did_not_take_is_sent_before_what_was_said_later(
     shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "_PAUSE", 1_000.0)
+    monkeypatch.setattr(commands, "_PAUSE", 1_000.0)
     one, two = fetched(shard, rg, 2)
     refused: list[Delivered] = []
     send = shard.send
@@ -536,8 +582,8 @@ def test_pulls_are_told_again_after_a_silence_of_the_client(
     shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frozen, or cut off from the broker: shards forget a client of which they hear nothing."""
-    monkeypatch.setattr(consuming, "PRESENCE_SECONDS", 0.1)
-    monkeypatch.setattr(consuming, "_FORGOTTEN", 0.5)
+    monkeypatch.setattr(hub, "PRESENCE_SECONDS", 0.1)
+    monkeypatch.setattr(hub, "_FORGOTTEN", 0.5)
     found: list[Message] = []
     thread = threading.Thread(target=lambda: found.extend(rg.stream("S").consumer("C").fetch(1, wait=20.0)))
     thread.start()
