@@ -27,7 +27,7 @@ DIFFER_SEQUENCES ?= 2000
 DIFFER_SEED ?= 1
 ARGS ?=
 
-.PHONY: help run test lint format types doors unit rules fuzz differ chaos soak bench lock clean
+.PHONY: help run test lint format twins types doors unit rules fuzz differ chaos soak bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z.]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,13 +37,17 @@ run: $(READY) ## Start a local Kafka and a worker, show a short tour, then serve
 
 test: lint types doors unit ## Everything that must pass: lint, types, doors, and all tests with a few chaos rounds
 
-lint: $(READY) ## Check style and formatting with ruff
+lint: $(READY) ## Check style and formatting with ruff, and that the sync classes are the twins of the async ones
 	$(PY) -m ruff check $(wildcard $(CODE))
 	$(PY) -m ruff format --check $(wildcard $(CODE))
+	$(PY) -m tests.twins --check
 
 format: $(READY) ## Format the code and fix what ruff can fix
 	$(PY) -m ruff check --fix $(wildcard $(CODE))
 	$(PY) -m ruff format $(wildcard $(CODE))
+
+twins: $(READY) ## Write the sync classes of the facade anew from the async ones
+	$(PY) -m tests.twins
 
 types: $(READY) ## Check types with mypy, strict
 	$(PY) -m mypy

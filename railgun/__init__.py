@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from railgun.client.facade.advisories import Advisories, Advisory, AsyncAdvisories
+from railgun.client.facade.aio.advisories import AsyncAdvisories
+from railgun.client.facade.aio.consumer import AsyncConsumer
+from railgun.client.facade.aio.listener import AsyncListener
+from railgun.client.facade.aio.message import AsyncMessage
+from railgun.client.facade.aio.messages import AsyncMessages
+from railgun.client.facade.aio.ordered import AsyncOrderedConsumer
+from railgun.client.facade.aio.stream import AsyncStream
 from railgun.client.facade.async_railgun import AsyncRailgun, connect_async
-from railgun.client.facade.consumer import AsyncConsumer, Consumer
 from railgun.client.facade.handlers import Reject
-from railgun.client.facade.listener import AsyncListener, Listener
-from railgun.client.facade.message import AsyncMessage, Message
-from railgun.client.facade.messages import AsyncMessages, Messages
-from railgun.client.facade.ordered import AsyncOrderedConsumer, OrderedConsumer
 from railgun.client.facade.railgun import Railgun, connect
-from railgun.client.facade.stream import AsyncStream, Stream
 from railgun.client.facade.subscription import AsyncSubscription, Subscription
+from railgun.client.facade.sync.advisories import Advisories
+from railgun.client.facade.sync.consumer import Consumer
+from railgun.client.facade.sync.listener import Listener
+from railgun.client.facade.sync.message import Message
+from railgun.client.facade.sync.messages import Messages
+from railgun.client.facade.sync.ordered import OrderedConsumer
+from railgun.client.facade.sync.stream import Stream
+from railgun.client.operations.advisory_queue import Advisory
 from railgun.client.publishing.packs import PublishFuture
 from railgun.errors import (
     AlreadyAcknowledged,

@@ -28,8 +28,8 @@ from railgun.errors import ApiError, ConfigError
 from railgun.model.consumer_info import ConsumerInfo
 
 if TYPE_CHECKING:
-    from railgun.client.facade.consumer import Consumer as ConsumerHandle
-    from railgun.client.facade.message import Message
+    from railgun.client.facade.sync.consumer import Consumer as ConsumerHandle
+    from railgun.client.facade.sync.message import Message
 
 app = typer.Typer(help="Make consumers, look at them, take messages from them.", no_args_is_help=True)
 

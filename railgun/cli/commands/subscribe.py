@@ -19,9 +19,9 @@ from railgun.cli.reports.consumer_report import delivered_object
 from railgun.errors import ConfigError, RailgunError
 
 if TYPE_CHECKING:
-    from railgun.client.facade.message import Message
-    from railgun.client.facade.ordered import OrderedConsumer
     from railgun.client.facade.railgun import Railgun
+    from railgun.client.facade.sync.message import Message
+    from railgun.client.facade.sync.ordered import OrderedConsumer
 
 _WAITING = 256  # messages that wait to be shown
 _LOOK_EVERY = 0.1  # seconds between two looks at whether they still will be

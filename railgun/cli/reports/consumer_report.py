@@ -25,7 +25,7 @@ from railgun.model.consumer_info import ConsumerInfo, SequencePair
 from railgun.model.durations import rfc3339
 
 if TYPE_CHECKING:
-    from railgun.client.facade.message import Message
+    from railgun.client.facade.sync.message import Message
 
 _LABEL = 24
 

@@ -19,9 +19,9 @@ from railgun.cli.tour.walk import MARK, SLACK, TourFailed, Walk
 from railgun.errors import ApiError
 
 if TYPE_CHECKING:
-    from railgun.client.facade.advisories import Advisories
-    from railgun.client.facade.consumer import Consumer
-    from railgun.client.facade.message import Message
+    from railgun.client.facade.sync.advisories import Advisories
+    from railgun.client.facade.sync.consumer import Consumer
+    from railgun.client.facade.sync.message import Message
 
 ACK_WAIT: Final = timedelta(seconds=30)
 SHORT_ACK_WAIT: Final = timedelta(seconds=0.5)

@@ -11,7 +11,7 @@ from railgun.cli.tour.walk import SLACK, TourFailed, Walk
 from railgun.model.durations import NANOS, from_nanos, rfc3339, to_nanos
 
 if TYPE_CHECKING:
-    from railgun.client.facade.stream import Stream
+    from railgun.client.facade.sync.stream import Stream
 
 MINUTE: Final = timedelta(minutes=1)
 SHORT_MINUTE: Final = timedelta(seconds=0.25)

@@ -14,7 +14,7 @@ from railgun.errors import RailgunError, StreamNotFound
 
 if TYPE_CHECKING:
     from railgun.client.facade.railgun import Railgun
-    from railgun.client.facade.stream import Stream
+    from railgun.client.facade.sync.stream import Stream
 
 MARK: Final = {"railgun-tour": "remove me"}
 SLACK: Final = 10.0  # seconds; how much later than due a timer may be seen to act

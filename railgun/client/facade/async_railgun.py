@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.connection.unrouted import Unrouted
-from railgun.client.consuming.listeners import listen
-from railgun.client.consuming.push_buffer import PushBuffer
-from railgun.client.facade.advisories import AsyncAdvisories
+from railgun.client.facade.aio.advisories import AsyncAdvisories
+from railgun.client.facade.aio.calls import AsyncCalls
 from railgun.client.facade.connect import (
     DEFAULT_ADDRESS,
     DEFAULT_MAX_IN_FLIGHT,
@@ -25,18 +24,13 @@ from railgun.client.facade.connect import (
     open_connection,
 )
 from railgun.client.facade.handlers import Handlers
-from railgun.client.facade.listener import AsyncListener
-from railgun.client.facade.message import AsyncMessage
-from railgun.client.facade.stream import AsyncStream
-from railgun.client.operations import flows, streams
-from railgun.client.operations.call import Call
+from railgun.client.operations import flows
+from railgun.client.operations.advisory_queue import AdvisoryQueue
 from railgun.client.publishing.arguments import Payload, PublishOptions, message_headers, payload_bytes
 from railgun.client.publishing.packs import Lane, PublishFuture
-from railgun.client.steps import Steps
 from railgun.errors import RequestTimeout
 from railgun.model.headers import HeaderInput, HeaderList
-from railgun.model.messages import PubAck, Reply, StreamInfo
-from railgun.model.stream_config import StreamConfig
+from railgun.model.messages import PubAck
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,23 +75,15 @@ class Connecting:
             await self._made.close()
 
 
-class AsyncRailgun:
+class AsyncRailgun(AsyncCalls):
     """A connection to a cluster; an async context manager. Made by :func:`connect_async`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._routing = connection.routing
         self._handlers = Handlers(connection)
         self._unrouted = Unrouted(connection)
         self._scheduled: set[tuple[int, Lane]] = set()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Wait for what was published, then end. Nothing that was sent is lost; the second call does nothing."""
@@ -106,40 +92,6 @@ class AsyncRailgun:
     def _close(self) -> None:
         self._unrouted.wait_empty(self._connection.timeout)
         self._connection.close()
-
-    @property
-    def connection(self) -> Connection:
-        """The core under this facade; for tools and tests."""
-        return self._connection
-
-    # -- streams
-
-    async def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
-        """See :meth:`railgun.Railgun.create_stream`."""
-        chosen = streams.stream_config(config, fields)
-        await self.call(streams.create_stream(chosen))
-        return AsyncStream(self, chosen.name)
-
-    async def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
-        """See :meth:`railgun.Railgun.update_stream`."""
-        if isinstance(config, StreamConfig):
-            chosen = streams.stream_config(config, fields)
-        else:
-            chosen = streams.changed_config(await self.call(streams.stream_info(config)), fields)
-        await self.call(streams.update_stream(chosen))
-        return AsyncStream(self, chosen.name)
-
-    async def delete_stream(self, name: str) -> None:
-        """See :meth:`railgun.Railgun.delete_stream`."""
-        await self.call(streams.delete_stream(name))
-
-    def stream(self, name: str) -> AsyncStream:
-        """A handle; whether the stream exists shows at the first call."""
-        return AsyncStream(self, name)
-
-    async def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
-        """See :meth:`railgun.Railgun.streams`."""
-        return await self.call(streams.list_streams(subject))
 
     # -- publishing
 
@@ -289,40 +241,8 @@ class AsyncRailgun:
         """Let :meth:`run` drain and return; from whichever thread, or from a handler."""
         self._handlers.stop()
 
-    # -- listening
-
-    async def listen(
-        self, subject: str, group: str | None = None, *, statuses: bool = False
-    ) -> AsyncListener:
-        """See :meth:`railgun.Railgun.listen`."""
-        buffer = PushBuffer(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
-        await steps.run_async(listen(self._connection.consuming, buffer))
-        return AsyncListener(buffer)
+    # -- advisories
 
     def advisories(self) -> AsyncAdvisories:
         """See :meth:`railgun.Railgun.advisories`: ``async with rg.advisories() as told: async for advisory in told: …``."""
-        return AsyncAdvisories(self._connection)
-
-    # -- requests
-
-    async def request(
-        self,
-        name: str,
-        body: bytes | str = b"",
-        headers: HeaderInput | None = None,
-        timeout: float | None = None,
-    ) -> list[Reply]:
-        """See :meth:`railgun.Railgun.request`."""
-        limit = self._connection.timeout if timeout is None else timeout
-        return await steps.run_async(
-            flows.request(self._connection, self._hand_over, name, body, headers, limit)
-        )
-
-    async def call(self, what: Call[T], timeout: float | None = None) -> T:
-        """Run one typed operation of :mod:`railgun.client.operations`."""
-        limit = self._connection.timeout if timeout is None else timeout
-        return await steps.run_async(flows.call(self._connection, what, limit))
-
-    async def run_steps(self, what: Steps[T]) -> T:
-        """See :meth:`railgun.Railgun.run_steps`."""
-        return await steps.run_async(what)
+        return AsyncAdvisories(AdvisoryQueue(self._connection))

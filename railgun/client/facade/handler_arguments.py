@@ -10,7 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from railgun.client.consuming.delivery import Delivery
-from railgun.client.facade.message import AsyncMessage, Message
+from railgun.client.facade.aio.message import AsyncMessage
+from railgun.client.facade.sync.message import Message
 from railgun.errors import ConfigError
 
 Argument = Callable[[Delivery], Any]

@@ -20,9 +20,10 @@ from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.buffer import Buffer
 from railgun.client.consuming.delivery import Delivery
+from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.handler_arguments import UnreadableMessage, bind
-from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.facade.subscription import AsyncSubscription, Running, Subscription
+from railgun.client.facade.sync.message import Message
 from railgun.client.operations import consumers
 from railgun.client.operations.open_buffer import open_buffer
 from railgun.client.steps import Steps

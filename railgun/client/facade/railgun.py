@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
-from railgun.client.consuming.listeners import listen
-from railgun.client.consuming.push_buffer import PushBuffer
-from railgun.client.facade.advisories import Advisories
 from railgun.client.facade.connect import (
     DEFAULT_ADDRESS,
     DEFAULT_MAX_IN_FLIGHT,
@@ -20,18 +16,15 @@ from railgun.client.facade.connect import (
     open_connection,
 )
 from railgun.client.facade.handlers import Handlers
-from railgun.client.facade.listener import Listener
-from railgun.client.facade.message import Message
-from railgun.client.facade.stream import Stream
-from railgun.client.operations import flows, streams
-from railgun.client.operations.call import Call
+from railgun.client.facade.sync.advisories import Advisories
+from railgun.client.facade.sync.calls import Calls
+from railgun.client.operations import flows
+from railgun.client.operations.advisory_queue import AdvisoryQueue
 from railgun.client.publishing.arguments import Payload, PublishOptions, message_headers, payload_bytes
 from railgun.client.publishing.packs import Lane, PublishFuture
-from railgun.client.steps import Steps
 from railgun.errors import RequestTimeout
 from railgun.model.headers import HeaderInput, HeaderList
-from railgun.model.messages import PubAck, Reply, StreamInfo
-from railgun.model.stream_config import StreamConfig
+from railgun.model.messages import PubAck
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,59 +48,17 @@ def connect(
     )
 
 
-class Railgun:
+class Railgun(Calls):
     """A connection to a cluster; a context manager. Made by :func:`connect`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._routing = connection.routing
         self._handlers = Handlers(connection)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Wait for what was published, then end. Nothing that was sent is lost; the second call does nothing."""
         self._connection.close()
-
-    @property
-    def connection(self) -> Connection:
-        """The core under this facade; for tools and tests."""
-        return self._connection
-
-    # -- streams
-
-    def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> Stream:
-        """Create a stream; one that exists with the same configuration is left as it is. Raises ApiError."""
-        chosen = streams.stream_config(config, fields)
-        self.call(streams.create_stream(chosen))
-        return Stream(self, chosen.name)
-
-    def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> Stream:
-        """Change a stream: a StreamConfig replaces the whole configuration; with a name, only the given fields change."""
-        if isinstance(config, StreamConfig):
-            chosen = streams.stream_config(config, fields)
-        else:
-            chosen = streams.changed_config(self.call(streams.stream_info(config)), fields)
-        self.call(streams.update_stream(chosen))
-        return Stream(self, chosen.name)
-
-    def delete_stream(self, name: str) -> None:
-        """Remove a stream and all its messages. Raises StreamNotFound."""
-        self.call(streams.delete_stream(name))
-
-    def stream(self, name: str) -> Stream:
-        """A handle; whether the stream exists shows at the first call."""
-        return Stream(self, name)
-
-    def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
-        """All streams, by name; ``subject``: only those that capture something that it matches."""
-        return self.call(streams.list_streams(subject))
 
     # -- publishing
 
@@ -258,46 +209,13 @@ class Railgun:
         """Let :meth:`run` drain and return; from whichever thread, or from a handler."""
         self._handlers.stop()
 
-    # -- listening
-
-    def listen(self, subject: str, group: str | None = None, *, statuses: bool = False) -> Listener:
-        """Listen on a deliver subject, or where a stream re-emits what it stores; wildcards allowed.
-
-        Every plain listener gets every message; of those of one ``group`` each message goes to one. ``statuses``: idle
-        heartbeats and flow control requests come as messages too, and flow control is the caller's to answer.
-        """
-        buffer = PushBuffer(self._connection.consuming, Message, subject, group or "", statuses=statuses)
-        steps.run(listen(self._connection.consuming, buffer))
-        return Listener(buffer)
+    # -- advisories
 
     def advisories(self) -> Advisories:
         """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (docs/rules, ADV).
 
         From the moment this returns nothing is missed. ``with rg.advisories() as told: for advisory in told: …``
         """
-        return Advisories(self._connection)
-
-    # -- requests
-
-    def request(
-        self,
-        name: str,
-        body: bytes | str = b"",
-        headers: HeaderInput | None = None,
-        timeout: float | None = None,
-    ) -> list[Reply]:
-        """A raw request: a call of the API by name (``STREAM.INFO.ORDERS``), or a publish that asks for its ack.
-
-        Refusals are in the replies, not raised. Nobody answers: one reply with status 503. Raises RequestTimeout.
-        """
-        limit = self._connection.timeout if timeout is None else timeout
-        return steps.run(flows.request(self._connection, self._hand_over, name, body, headers, limit))
-
-    def call(self, what: Call[T], timeout: float | None = None) -> T:
-        """Run one typed operation of :mod:`railgun.client.operations`."""
-        limit = self._connection.timeout if timeout is None else timeout
-        return steps.run(flows.call(self._connection, what, limit))
-
-    def run_steps(self, what: Steps[T]) -> T:
-        """Run an operation that is written as steps; for handles and tools."""
-        return steps.run(what)
+        queue = AdvisoryQueue(self._connection)
+        queue.open()
+        return Advisories(queue)

@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Any, Self
 
 from railgun.client import steps
@@ -20,11 +19,17 @@ from railgun.client.connection.connection import Connection
 from railgun.client.consuming.buffer import Buffer
 from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.hub import ConsumerHub
-from railgun.client.facade.message import AsyncMessage, Message
+from railgun.client.facade.aio.closing import AsyncCloses
+from railgun.client.facade.aio.message import AsyncMessage
+from railgun.client.facade.sync.closing import Closes
+from railgun.client.facade.sync.message import Message
 from railgun.client.operations.open_buffer import open_buffer
 from railgun.errors import ConfigError, RailgunError
 
 logger = logging.getLogger(__name__)
+
+MessageHandler = Callable[[Message], object]
+AsyncMessageHandler = Callable[[AsyncMessage], Awaitable[object]]
 
 _CHUNK = 32
 
@@ -115,14 +120,14 @@ def _checked(concurrency: int) -> int:
     return concurrency
 
 
-class Subscription(_Subscribed):
+class Subscription(_Subscribed, Closes):
     """Handlers in threads. A context manager: leaving it drains. Made by ``Consumer.subscribe``."""
 
     def __init__(
         self,
         buffer: Buffer,
         name: str,
-        handler: Callable[[Message], object],
+        handler: MessageHandler,
         concurrency: int,
         running: Running | None = None,
     ) -> None:
@@ -143,7 +148,7 @@ class Subscription(_Subscribed):
         connection: Connection,
         stream: str,
         consumer: str,
-        handler: Callable[[Message], object],
+        handler: MessageHandler,
         concurrency: int,
     ) -> Self:
         """Begin to call the handler. Raises ConsumerNotFound, ConsumerBound."""
@@ -151,12 +156,7 @@ class Subscription(_Subscribed):
         buffer = steps.run(open_buffer(connection, stream, consumer, Message, least=least))
         return cls(buffer, f"{stream}/{consumer}", handler, concurrency)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.drain()
 
     def _work(self) -> None:
@@ -209,14 +209,14 @@ class Subscription(_Subscribed):
         self._stop()
 
 
-class AsyncSubscription(_Subscribed):
+class AsyncSubscription(_Subscribed, AsyncCloses):
     """Handlers in tasks of one event loop. An async context manager: leaving it drains."""
 
     def __init__(
         self,
         buffer: Buffer,
         name: str,
-        handler: Callable[[AsyncMessage], Awaitable[object]],
+        handler: AsyncMessageHandler,
         concurrency: int,
         running: Running | None = None,
     ) -> None:
@@ -233,7 +233,7 @@ class AsyncSubscription(_Subscribed):
         connection: Connection,
         stream: str,
         consumer: str,
-        handler: Callable[[AsyncMessage], Awaitable[object]],
+        handler: AsyncMessageHandler,
         concurrency: int,
     ) -> Self:
         """See :meth:`Subscription.open`."""
@@ -241,12 +241,7 @@ class AsyncSubscription(_Subscribed):
         buffer = await steps.run_async(open_buffer(connection, stream, consumer, AsyncMessage, least=least))
         return cls(buffer, f"{stream}/{consumer}", handler, concurrency)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.drain()
 
     async def _work(self) -> None:

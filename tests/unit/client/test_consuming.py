@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from railgun.client.facade.sync.message import Message
 
 import railgun
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming import commands, hub, push_buffer
-from railgun.client.facade.message import Message
 from railgun.client.facade.railgun import Railgun
 from railgun.client.transport import Delivered
 from railgun.errors import ConnectionLost, RailgunError

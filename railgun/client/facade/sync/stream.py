@@ -1,30 +1,30 @@
-"""Handles of a stream: a name and the connection it lives on. A handle holds no state of the stream and is free to make."""
+# Generated from ../aio/stream.py by `python -m tests.twins`. Change that file, then run `make twins`.
+"""The handle of a stream: a name and the connection it lives on. It holds no state of the stream and is free to make."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from railgun.client.facade.consumer import AsyncConsumer, Consumer
-from railgun.client.facade.ordered import AsyncOrderedConsumer, OrderedConsumer
+from railgun.client.facade.sync.consumer import Consumer
+from railgun.client.facade.sync.ordered import OrderedConsumer
 from railgun.client.operations import consumers, streams
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.messages import StoredMessage, StreamInfo
 
 if TYPE_CHECKING:
-    from railgun.client.facade.async_railgun import AsyncRailgun
-    from railgun.client.facade.railgun import Railgun
+    from railgun.client.facade.sync.calls import Calls
 
 
 class Stream:
     """One stream. All calls raise StreamNotFound if there is none of that name."""
 
-    def __init__(self, railgun: Railgun, name: str) -> None:
+    def __init__(self, railgun: Calls, name: str) -> None:
         self._railgun = railgun
         self.name = name
 
     def __repr__(self) -> str:
-        return f"Stream({self.name!r})"
+        return f"{type(self).__name__}({self.name!r})"
 
     def info(self, *, subjects: str | None = None, deleted: bool = False) -> StreamInfo:
         """Configuration and state. ``subjects``: with the counts of the subjects that match it; ``deleted``: with gaps."""
@@ -96,77 +96,3 @@ class Stream:
         ``headers_only`` as for any consumer. It leaves no consumer behind (PSH-12).
         """
         return OrderedConsumer(self._railgun.connection, self.name, fields)
-
-
-class AsyncStream:
-    """As :class:`Stream`; every call is awaited."""
-
-    def __init__(self, railgun: AsyncRailgun, name: str) -> None:
-        self._railgun = railgun
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"AsyncStream({self.name!r})"
-
-    async def info(self, *, subjects: str | None = None, deleted: bool = False) -> StreamInfo:
-        """See :meth:`Stream.info`."""
-        return await self._railgun.call(streams.stream_info(self.name, subjects=subjects, deleted=deleted))
-
-    async def get(self, sequence: int) -> StoredMessage:
-        """See :meth:`Stream.get`."""
-        return await self._railgun.call(streams.get_message(self.name, seq=sequence))
-
-    async def get_last(self, subject: str) -> StoredMessage:
-        """See :meth:`Stream.get_last`."""
-        return await self._railgun.call(streams.get_message(self.name, last_by_subj=subject))
-
-    async def get_next(self, subject: str, *, sequence: int | None = None) -> StoredMessage:
-        """See :meth:`Stream.get_next`."""
-        return await self._railgun.call(streams.get_message(self.name, next_by_subj=subject, seq=sequence))
-
-    async def delete_message(self, sequence: int, *, erase: bool = True) -> None:
-        """See :meth:`Stream.delete_message`."""
-        await self._railgun.call(streams.delete_message(self.name, sequence, erase=erase))
-
-    async def purge(
-        self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
-    ) -> int:
-        """See :meth:`Stream.purge`."""
-        return await self._railgun.call(
-            streams.purge(self.name, subject=subject, sequence=sequence, keep=keep)
-        )
-
-    # -- consumers
-
-    async def create_consumer(
-        self, config: ConsumerConfig | str | None = None, /, *, ephemeral: bool = False, **fields: Any
-    ) -> AsyncConsumer:
-        """See :meth:`Stream.create_consumer`."""
-        chosen = consumers.consumer_config(config, fields, ephemeral=ephemeral)
-        made = await self._railgun.run_steps(
-            consumers.create(self._railgun.connection, self.name, chosen, consumers.CREATE)
-        )
-        return AsyncConsumer(self._railgun, self.name, made.name)
-
-    async def update_consumer(self, config: ConsumerConfig | str, /, **fields: Any) -> AsyncConsumer:
-        """See :meth:`Stream.update_consumer`."""
-        made = await self._railgun.run_steps(
-            consumers.update(self._railgun.connection, self.name, config, fields)
-        )
-        return AsyncConsumer(self._railgun, self.name, made.name)
-
-    async def delete_consumer(self, name: str) -> None:
-        """See :meth:`Stream.delete_consumer`."""
-        await self._railgun.call(consumers.delete_consumer(self.name, name))
-
-    def consumer(self, name: str) -> AsyncConsumer:
-        """A handle; whether the consumer exists shows at the first call."""
-        return AsyncConsumer(self._railgun, self.name, name)
-
-    async def consumers(self) -> list[ConsumerInfo]:
-        """See :meth:`Stream.consumers`."""
-        return await self._railgun.run_steps(consumers.list_all(self._railgun.connection, self.name))
-
-    def ordered_consumer(self, **fields: Any) -> AsyncOrderedConsumer:
-        """See :meth:`Stream.ordered_consumer`; iterate with ``async for``."""
-        return AsyncOrderedConsumer(self._railgun.connection, self.name, fields)

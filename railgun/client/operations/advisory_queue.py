@@ -1,21 +1,18 @@
-"""Advisories and ack samples as they happen: ``for advisory in rg.advisories()`` (docs/rules, ADV).
+"""Advisories and ack samples that were received and not yet read (docs/rules, ADV).
 
 They are sent after what they tell of and never hold it up, so they may come late, and are not kept for who was not there.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import Blocking, Steps, Until
@@ -28,7 +25,7 @@ MOST_WAITING = 100_000  # a slower reader loses the oldest
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """Something that a shard tells: which subject it is on, and what it says."""
+    """An event that a shard reports: the subject it is sent on, and its body in JSON."""
 
     subject: str
     body: bytes
@@ -43,8 +40,8 @@ class Advisory:
         return str(self.json()["type"])
 
 
-class _Waiting:
-    """What was told and not yet read."""
+class AdvisoryQueue:
+    """The advisories that one iteration has received and not yet handed out. Thread-safe."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -61,6 +58,15 @@ class _Waiting:
         self._connection.consuming.hold(self)
         self._stop = self._connection.transport.advisories(self._take)
 
+    def opened(self) -> Steps[None]:
+        """As :meth:`open`, unless that is done."""
+        if self._stop is None and not self._closed:
+            yield Blocking(self.open)
+
+    def closed(self) -> Steps[None]:
+        """As :meth:`close`, which may block."""
+        yield Blocking(self.close)
+
     def _take(self, told: list[tuple[str, bytes]]) -> None:
         with self._lock:
             self._told.extend(Advisory(subject, body) for subject, body in told)
@@ -76,8 +82,7 @@ class _Waiting:
 
     def next(self) -> Steps[Advisory | None]:
         """The next one; None once this is closed. Raises what ended the connection."""
-        if self._stop is None and not self._closed:
-            yield Blocking(self.open)
+        yield from self.opened()
         while True:
             with self._lock:
                 if self._closed:
@@ -107,65 +112,3 @@ class _Waiting:
                 stop()
             self._connection.consuming.kept_alive.release(self)
             self._wake()
-
-
-class Advisories:
-    """An endless iteration over advisories; a context manager. Whatever happens after it was made is told."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._waiting = _Waiting(connection)
-        self._waiting.open()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[Advisory]:
-        return self
-
-    def __next__(self) -> Advisory:
-        found = steps.run(self._waiting.next())
-        if found is None:
-            raise StopIteration
-        return found
-
-    def close(self) -> None:
-        """End the iteration, from whichever thread."""
-        self._waiting.close()
-
-
-class AsyncAdvisories:
-    """As :class:`Advisories`, for ``async for``. It listens once it is entered or first iterated."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._waiting = _Waiting(connection)
-
-    async def __aenter__(self) -> Self:
-        await steps.run_async(_opened(self._waiting))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __aiter__(self) -> AsyncIterator[Advisory]:
-        return self
-
-    async def __anext__(self) -> Advisory:
-        found = await steps.run_async(self._waiting.next())
-        if found is None:
-            raise StopAsyncIteration
-        return found
-
-    async def close(self) -> None:
-        """See :meth:`Advisories.close`."""
-        await asyncio.to_thread(self._waiting.close)
-
-
-def _opened(waiting: _Waiting) -> Steps[None]:
-    yield Blocking(waiting.open)

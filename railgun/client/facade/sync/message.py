@@ -1,4 +1,5 @@
-"""A delivered message as programs see it: :class:`Message`, and :class:`AsyncMessage` with awaited answers.
+# Generated from ../aio/message.py by `python -m tests.twins`. Change that file, then run `make twins`.
+"""A delivered message as programs see it.
 
 Everything but ``ack_sync`` and ``ack_next`` only notes what was said and returns; it leaves within a few milliseconds,
 together with what is said about other messages.
@@ -7,19 +8,18 @@ together with what is said about other messages.
 from __future__ import annotations
 
 from railgun.client import steps
-from railgun.client.consuming.delivery import Delay, Delivery
+from railgun.client.consuming.delivery import Delay
+from railgun.client.facade.acks import Acks
 
 
-class Message(Delivery):
+class Message(Acks):
     """A message that a consumer delivered. Say what became of it once; a second time raises AlreadyAcknowledged (ACK-19).
 
     ``sequence`` is its place in the stream, ``consumer_sequence`` the number of this delivery. What is not acknowledged
-    within the consumer's ack wait is delivered again, to whoever asks.
+    within the consumer's ack wait is delivered again, to any client that asks.
     """
 
     __slots__ = ()
-
-    ack = Delivery._ack  # not a call to it: every message is acknowledged
 
     def ack_sync(self, timeout: float | None = None) -> None:
         """Done, and wait until that is durable: it is never delivered again (EXO-03).
@@ -44,35 +44,4 @@ class Message(Delivery):
     def ack_next(self, wait: float = 1.0) -> Message | None:
         """Done, and the next one, please: it, or None when none came within ``wait`` seconds. Pull only (ACK-09)."""
         found: Message | None = steps.run(self._next(wait))
-        return found
-
-
-class AsyncMessage(Delivery):
-    """As :class:`Message`; what is said about it is awaited."""
-
-    __slots__ = ()
-
-    async def ack(self) -> None:
-        """See :meth:`Message.ack`."""
-        self._ack()
-
-    async def ack_sync(self, timeout: float | None = None) -> None:
-        """See :meth:`Message.ack_sync`."""
-        await steps.run_async(self._confirmed(timeout))
-
-    async def nak(self, delay: Delay = None) -> None:
-        """See :meth:`Message.nak`."""
-        self._nak(delay)
-
-    async def term(self, reason: str = "") -> None:
-        """See :meth:`Message.term`."""
-        self._term(reason)
-
-    async def in_progress(self) -> None:
-        """See :meth:`Message.in_progress`."""
-        self._in_progress()
-
-    async def ack_next(self, wait: float = 1.0) -> AsyncMessage | None:
-        """See :meth:`Message.ack_next`."""
-        found: AsyncMessage | None = await steps.run_async(self._next(wait))
         return found

@@ -1,4 +1,4 @@
-"""The ordered consumer: every message of a stream once and in order, without acknowledgements (PSH-12).
+"""The logic of the ordered consumer: every message of a stream once and in order, without acknowledgements (PSH-12).
 
 It is an ephemeral push consumer that the client watches. Where a delivery is missing, or nothing is heard for too long, the
 consumer is made anew behind the last message that was seen. Nothing of it outlives the iteration.
@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.fetch import prepared
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
-from railgun.client.facade.message import AsyncMessage, Message
 from railgun.client.operations import consumers, flows
 from railgun.client.steps import Steps
 from railgun.errors import ConfigError, RailgunError
@@ -57,8 +53,8 @@ class _Watched(PushBuffer):
         return time.monotonic() - self.heard > _SILENCE
 
 
-class Ordered:
-    """The logic of both iterations."""
+class OrderedDelivery:
+    """The deliveries of one ordered consumer, sync or async."""
 
     def __init__(
         self, connection: Connection, stream: str, make: type[Delivery], fields: dict[str, Any]
@@ -153,56 +149,3 @@ class Ordered:
         """End the iteration and its consumer."""
         self.closed = True
         yield from self._end()
-
-
-class OrderedConsumer:
-    """An endless iteration over a stream, in order; a context manager. Made by ``Stream.ordered_consumer``."""
-
-    def __init__(self, connection: Connection, stream: str, fields: dict[str, Any]) -> None:
-        self._ordered = Ordered(connection, stream, Message, fields)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[Message]:
-        try:
-            while found := steps.run(self._ordered.batch()):
-                yield from found
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """End the iteration, from whichever thread."""
-        steps.run(self._ordered.close())
-
-
-class AsyncOrderedConsumer:
-    """As :class:`OrderedConsumer`, for ``async for``."""
-
-    def __init__(self, connection: Connection, stream: str, fields: dict[str, Any]) -> None:
-        self._ordered = Ordered(connection, stream, AsyncMessage, fields)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def __aiter__(self) -> AsyncIterator[AsyncMessage]:
-        try:
-            while found := await steps.run_async(self._ordered.batch()):
-                for message in found:
-                    yield message
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        """See :meth:`OrderedConsumer.close`."""
-        await steps.run_async(self._ordered.close())

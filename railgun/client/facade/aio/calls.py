@@ -1,0 +1,117 @@
+"""The calls of a facade that are the same for threads and for tasks: streams, listening, requests."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from railgun.client import steps
+from railgun.client.connection.connection import Connection
+from railgun.client.consuming.listeners import listen
+from railgun.client.consuming.push_buffer import PushBuffer
+from railgun.client.facade.aio.closing import AsyncCloses
+from railgun.client.facade.aio.listener import AsyncListener
+from railgun.client.facade.aio.message import AsyncMessage
+from railgun.client.facade.aio.stream import AsyncStream
+from railgun.client.operations import flows, streams
+from railgun.client.operations.call import Call
+from railgun.client.publishing.packs import Lane, PublishFuture
+from railgun.client.steps import Steps
+from railgun.model.headers import HeaderInput, HeaderList
+from railgun.model.messages import Reply, StreamInfo
+from railgun.model.stream_config import StreamConfig
+
+T = TypeVar("T")
+
+
+class AsyncCalls(AsyncCloses):
+    """A connection and its calls, without those that publish or run handlers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def connection(self) -> Connection:
+        """The core under this facade; for tools and tests."""
+        return self._connection
+
+    def _hand_over(
+        self,
+        lane: Lane,
+        subject: str,
+        payload: bytes,
+        msg_id: str,
+        headers: HeaderList | None,
+        timeout: float,
+    ) -> PublishFuture:
+        """Put one message into its lane, to be sent now."""
+        raise NotImplementedError
+
+    # -- streams
+
+    async def create_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
+        """Create a stream; one that exists with the same configuration is left as it is. Raises ApiError."""
+        chosen = streams.stream_config(config, fields)
+        await self.call(streams.create_stream(chosen))
+        return AsyncStream(self, chosen.name)
+
+    async def update_stream(self, config: StreamConfig | str, /, **fields: Any) -> AsyncStream:
+        """Change a stream: a StreamConfig replaces the whole configuration; with a name, only the given fields change."""
+        if isinstance(config, StreamConfig):
+            chosen = streams.stream_config(config, fields)
+        else:
+            chosen = streams.changed_config(await self.call(streams.stream_info(config)), fields)
+        await self.call(streams.update_stream(chosen))
+        return AsyncStream(self, chosen.name)
+
+    async def delete_stream(self, name: str) -> None:
+        """Remove a stream and all its messages. Raises StreamNotFound."""
+        await self.call(streams.delete_stream(name))
+
+    def stream(self, name: str) -> AsyncStream:
+        """A handle; whether the stream exists shows at the first call."""
+        return AsyncStream(self, name)
+
+    async def streams(self, *, subject: str | None = None) -> list[StreamInfo]:
+        """All streams, by name; ``subject``: only those that capture something that it matches."""
+        return await self.call(streams.list_streams(subject))
+
+    # -- listening
+
+    async def listen(
+        self, subject: str, group: str | None = None, *, statuses: bool = False
+    ) -> AsyncListener:
+        """Listen on a deliver subject, or where a stream re-emits what it stores; wildcards allowed.
+
+        Every plain listener gets every message; of those of one ``group`` each message goes to one. ``statuses``: idle
+        heartbeats and flow control requests come as messages too, and flow control is the caller's to answer.
+        """
+        buffer = PushBuffer(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
+        await steps.run_async(listen(self._connection.consuming, buffer))
+        return AsyncListener(buffer)
+
+    # -- requests
+
+    async def request(
+        self,
+        name: str,
+        body: bytes | str = b"",
+        headers: HeaderInput | None = None,
+        timeout: float | None = None,
+    ) -> list[Reply]:
+        """A raw request: a call of the API by name (``STREAM.INFO.ORDERS``), or a publish that asks for its ack.
+
+        Refusals are in the replies, not raised. Nobody answers: one reply with status 503. Raises RequestTimeout.
+        """
+        limit = self._connection.timeout if timeout is None else timeout
+        return await steps.run_async(
+            flows.request(self._connection, self._hand_over, name, body, headers, limit)
+        )
+
+    async def call(self, what: Call[T], timeout: float | None = None) -> T:
+        """Run one typed operation of :mod:`railgun.client.operations`."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return await steps.run_async(flows.call(self._connection, what, limit))
+
+    async def run_steps(self, what: Steps[T]) -> T:
+        """Run an operation that is written as steps; for handles and tools."""
+        return await steps.run_async(what)

@@ -1,0 +1,1 @@
+"""The sync classes of the facade, generated from their async twins: change those, then run `make twins`."""
