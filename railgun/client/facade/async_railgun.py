@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
-from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack, overload
 
@@ -26,10 +25,16 @@ from railgun.client.facade.connect import (
 from railgun.client.facade.handlers import Handlers
 from railgun.client.operations import flows
 from railgun.client.operations.advisory_queue import AdvisoryQueue
-from railgun.client.publishing.arguments import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.publishing.arguments import (
+    MessageOptions,
+    Payload,
+    PublishOptions,
+    message_headers,
+    payload_bytes,
+)
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.errors import RequestTimeout
-from railgun.model.headers import HeaderInput, HeaderList
+from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
 
 T = TypeVar("T")
@@ -113,27 +118,13 @@ class AsyncRailgun(AsyncCalls):
         subject: str,
         payload: Payload = b"",
         *,
-        headers: HeaderInput | None = None,
         msg_id: str | None = None,
-        expected_stream: str | None = None,
-        expected_last_sequence: int | None = None,
-        expected_last_subject_sequence: int | None = None,
-        expected_last_subject_sequence_subject: str | None = None,
-        expected_last_msg_id: str | None = None,
-        ttl: timedelta | float | str | None = None,
         timeout: float | None = None,
         ack: bool = True,
+        **options: Unpack[MessageOptions],
     ) -> PubAck | None:
         """See :meth:`railgun.Railgun.publish`. Publishes that tasks of one loop begin together travel together."""
-        given = message_headers(
-            headers,
-            expected_stream,
-            expected_last_sequence,
-            expected_last_subject_sequence,
-            expected_last_subject_sequence_subject,
-            expected_last_msg_id,
-            ttl,
-        )
+        given = message_headers(options) if options else None
         data = payload_bytes(payload)
         limit = self._connection.timeout if timeout is None else timeout
         if not ack:
@@ -176,14 +167,8 @@ class AsyncRailgun(AsyncCalls):
         subject: str,
         payload: Payload = b"",
         *,
-        headers: HeaderInput | None = None,
         msg_id: str | None = None,
-        expected_stream: str | None = None,
-        expected_last_sequence: int | None = None,
-        expected_last_subject_sequence: int | None = None,
-        expected_last_subject_sequence_subject: str | None = None,
-        expected_last_msg_id: str | None = None,
-        ttl: timedelta | float | str | None = None,
+        **options: Unpack[MessageOptions],
     ) -> PublishFuture:
         """Publish without waiting; await the future for the ack. Never holds the loop up.
 
@@ -191,15 +176,7 @@ class AsyncRailgun(AsyncCalls):
         now and then. Raises TooManyWaiting when 16 times ``max_in_flight`` messages, or 256 MiB, have no answer.
         The future also carries NoStreamResponse and what else shows only when the stream is looked up.
         """
-        given = message_headers(
-            headers,
-            expected_stream,
-            expected_last_sequence,
-            expected_last_subject_sequence,
-            expected_last_subject_sequence_subject,
-            expected_last_msg_id,
-            ttl,
-        )
+        given = message_headers(options) if options else None
         data = payload_bytes(payload)
         lane = self._routing.routes.get(subject)
         if lane is None or self._unrouted:

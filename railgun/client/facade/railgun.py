@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from railgun.client import steps
@@ -20,10 +19,16 @@ from railgun.client.facade.sync.advisories import Advisories
 from railgun.client.facade.sync.calls import Calls
 from railgun.client.operations import flows
 from railgun.client.operations.advisory_queue import AdvisoryQueue
-from railgun.client.publishing.arguments import Payload, PublishOptions, message_headers, payload_bytes
+from railgun.client.publishing.arguments import (
+    MessageOptions,
+    Payload,
+    PublishOptions,
+    message_headers,
+    payload_bytes,
+)
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.errors import RequestTimeout
-from railgun.model.headers import HeaderInput, HeaderList
+from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
 
 T = TypeVar("T")
@@ -80,31 +85,17 @@ class Railgun(Calls):
         subject: str,
         payload: Payload = b"",
         *,
-        headers: HeaderInput | None = None,
         msg_id: str | None = None,
-        expected_stream: str | None = None,
-        expected_last_sequence: int | None = None,
-        expected_last_subject_sequence: int | None = None,
-        expected_last_subject_sequence_subject: str | None = None,
-        expected_last_msg_id: str | None = None,
-        ttl: timedelta | float | str | None = None,
         timeout: float | None = None,
         ack: bool = True,
+        **options: Unpack[MessageOptions],
     ) -> PubAck | None:
         """Publish one message and wait for its ack: decided and durable.
 
         ``ack=False`` returns once it is handed over, and nobody is told what became of it. Raises the refusal,
-        NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError for a subject that is none.
+        NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError if the subject is invalid.
         """
-        given = message_headers(
-            headers,
-            expected_stream,
-            expected_last_sequence,
-            expected_last_subject_sequence,
-            expected_last_subject_sequence_subject,
-            expected_last_msg_id,
-            ttl,
-        )
+        given = message_headers(options) if options else None
         data = payload_bytes(payload)
         limit = self._connection.timeout if timeout is None else timeout
         if not ack:
@@ -131,36 +122,12 @@ class Railgun(Calls):
         subject: str,
         payload: Payload = b"",
         *,
-        headers: HeaderInput | None = None,
         msg_id: str | None = None,
-        expected_stream: str | None = None,
-        expected_last_sequence: int | None = None,
-        expected_last_subject_sequence: int | None = None,
-        expected_last_subject_sequence_subject: str | None = None,
-        expected_last_msg_id: str | None = None,
-        ttl: timedelta | float | str | None = None,
+        **options: Unpack[MessageOptions],
     ) -> PublishFuture:
         """Publish without waiting; the future has the ack. Waits only while ``max_in_flight`` are unanswered."""
         lane = self._routing.routes.get(subject) or self._routing.route(subject, self._connection.timeout)
-        given = None
-        if (
-            headers is not None
-            or expected_last_subject_sequence is not None
-            or expected_last_sequence is not None
-            or expected_stream is not None
-            or expected_last_subject_sequence_subject is not None
-            or expected_last_msg_id is not None
-            or ttl is not None
-        ):
-            given = message_headers(
-                headers,
-                expected_stream,
-                expected_last_sequence,
-                expected_last_subject_sequence,
-                expected_last_subject_sequence_subject,
-                expected_last_msg_id,
-                ttl,
-            )
+        given = message_headers(options) if options else None
         if type(payload) is not bytes:
             payload = payload_bytes(payload)
         return self._connection.packer.add(lane, subject, payload, msg_id or "", given)

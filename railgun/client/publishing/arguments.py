@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from railgun.errors import ConfigError
 from railgun.model import headers as h
@@ -13,18 +14,33 @@ from railgun.model.headers import HeaderList
 Payload = bytes | bytearray | memoryview | str
 
 
-class PublishOptions(TypedDict, total=False):
-    """The keyword arguments of ``publish`` beside ``ack``."""
+class MessageOptions(TypedDict, total=False):
+    """The keyword arguments of ``publish`` and ``publish_soon`` that travel as headers."""
 
     headers: h.HeaderInput | None
-    msg_id: str | None
     expected_stream: str | None
     expected_last_sequence: int | None
     expected_last_subject_sequence: int | None
     expected_last_subject_sequence_subject: str | None
     expected_last_msg_id: str | None
     ttl: timedelta | float | str | None
+
+
+class PublishOptions(MessageOptions, total=False):
+    """The keyword arguments of ``publish`` beside ``ack``."""
+
+    msg_id: str | None
     timeout: float | None
+
+
+_CONDITIONS = {
+    "expected_stream": h.EXPECTED_STREAM,
+    "expected_last_sequence": h.EXPECTED_LAST_SEQUENCE,
+    "expected_last_subject_sequence": h.EXPECTED_LAST_SUBJECT_SEQUENCE,
+    "expected_last_subject_sequence_subject": h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+    "expected_last_msg_id": h.EXPECTED_LAST_MSG_ID,
+    "ttl": h.TTL,
+}  # in the order in which they travel
 
 
 def payload_bytes(payload: Payload) -> bytes:
@@ -36,29 +52,24 @@ def payload_bytes(payload: Payload) -> bytes:
     raise ConfigError(f"a payload is bytes or str, not {type(payload).__name__}")
 
 
-def message_headers(
-    headers: h.HeaderInput | None,
-    expected_stream: str | None,
-    expected_last_sequence: int | None,
-    expected_last_subject_sequence: int | None,
-    expected_last_subject_sequence_subject: str | None,
-    expected_last_msg_id: str | None,
-    ttl: timedelta | float | str | None,
-) -> HeaderList:
-    """The caller's headers and the conditions as headers. Raises ConfigError for a header that cannot travel."""
+def message_headers(options: MessageOptions) -> HeaderList:
+    """The caller's headers and the conditions as headers.
+
+    Raises ConfigError for a header that cannot travel, TypeError for an option that does not exist.
+    """
+    given: Mapping[str, Any] = options
+    for name in given:
+        if name != "headers" and name not in _CONDITIONS:
+            raise TypeError(f"a publish has no argument {name!r}")
     try:
-        result = h.normalise(headers)
+        result = h.normalise(given.get("headers"))
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(str(error)) from error
-    conditions = (
-        (h.EXPECTED_STREAM, expected_stream),
-        (h.EXPECTED_LAST_SEQUENCE, expected_last_sequence),
-        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, expected_last_subject_sequence),
-        (h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, expected_last_subject_sequence_subject),
-        (h.EXPECTED_LAST_MSG_ID, expected_last_msg_id),
-        (h.TTL, None if ttl is None else ttl_text(ttl)),
-    )
-    result.extend((name, str(value).encode("utf-8")) for name, value in conditions if value is not None)
+    for name, header in _CONDITIONS.items():
+        value = given.get(name)
+        if value is not None:
+            text = ttl_text(value) if name == "ttl" else str(value)
+            result.append((header, text.encode("utf-8")))
     return result
 
 

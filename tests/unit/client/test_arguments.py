@@ -1,0 +1,65 @@
+"""The arguments of a publish: which headers they become, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import railgun
+from railgun.client.publishing.arguments import message_headers
+from railgun.errors import ConfigError
+from railgun.model import headers as h
+
+
+def test_conditions_follow_the_headers_of_the_caller_in_one_order() -> None:
+    found = message_headers(
+        {
+            "ttl": timedelta(milliseconds=1_500),
+            "expected_last_msg_id": "id",
+            "expected_last_subject_sequence_subject": "s.>",
+            "expected_last_subject_sequence": 0,
+            "expected_last_sequence": 7,
+            "expected_stream": "S",
+            "headers": {"Own": "1"},
+        }
+    )
+    assert found == [
+        ("Own", b"1"),
+        (h.EXPECTED_STREAM, b"S"),
+        (h.EXPECTED_LAST_SEQUENCE, b"7"),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"0"),
+        (h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, b"s.>"),
+        (h.EXPECTED_LAST_MSG_ID, b"id"),
+        (h.TTL, b"1500000000ns"),
+    ]
+
+
+def test_an_argument_of_none_is_none() -> None:
+    assert message_headers({"headers": None, "ttl": None, "expected_last_sequence": None}) == []
+
+
+def test_a_header_that_cannot_travel_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        message_headers({"headers": {"a\nb": "1"}})
+
+
+@pytest.mark.parametrize("method", ["publish", "publish_soon"])
+def test_a_misspelt_argument_is_refused(method: str) -> None:
+    with railgun.connect("memory://") as rg:
+        stream = rg.create_stream("S", subjects=["s"])
+        publish: Any = getattr(rg, method)
+        with pytest.raises(TypeError, match="expected_last_seq"):
+            publish("s", b"x", expected_last_seq=1)
+        assert stream.info().state.messages == 0
+
+
+@pytest.mark.parametrize("method", ["publish", "publish_soon"])
+async def test_a_misspelt_argument_is_refused_by_the_async_facade(method: str) -> None:
+    async with railgun.connect_async("memory://") as rg:
+        stream = await rg.create_stream("S", subjects=["s"])
+        publish: Any = getattr(rg, method)
+        with pytest.raises(TypeError, match="expected_last_seq"):
+            await publish("s", b"x", expected_last_seq=1)
+        assert (await stream.info()).state.messages == 0
