@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from railgun.client.facade.sync.stream import Stream
-
 from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.sync.stream import Stream
 from tests.support.naming import unique
 
 Make = Callable[..., Stream]  # the fixture ``make``: a new stream with these fields

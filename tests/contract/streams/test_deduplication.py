@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from railgun.client.facade.sync.stream import Stream
 
 from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.sync.stream import Stream
 from railgun.errors import ApiError
 from railgun.model import headers as h
 from railgun.testing import Clock

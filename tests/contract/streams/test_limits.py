@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from railgun.client.facade.sync.stream import Stream
 
 from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.sync.stream import Stream
 from railgun.errors import MessageRefused, StreamFull
 from railgun.model import headers as h
 from railgun.testing import Clock

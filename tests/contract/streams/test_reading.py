@@ -6,9 +6,9 @@ import base64
 from typing import Any
 
 import pytest
-from railgun.client.facade.sync.stream import Stream
 
 from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.sync.stream import Stream
 from railgun.errors import MessageNotFound
 from railgun.model.durations import rfc3339
 from railgun.model.messages import Reply

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from railgun.client.facade.sync.stream import Stream
 
 from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.sync.stream import Stream
 from railgun.errors import StreamFull
 from railgun.model.stream_config import StreamConfig
 from tests.support.streams import Unique

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from railgun.client.facade.sync.message import Message
 
 import railgun
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming import commands, hub, push_buffer
 from railgun.client.facade.railgun import Railgun
+from railgun.client.facade.sync.message import Message
 from railgun.client.transport import Delivered
 from railgun.errors import ConnectionLost, RailgunError
 from railgun.protocol.commands import CONSUME, AckRun

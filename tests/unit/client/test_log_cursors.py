@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from railgun.client.facade.sync.message import Message
 
 from railgun.client.consuming.parcels import Parcel
+from railgun.client.facade.sync.message import Message
 from railgun.client.transports.kafka.cursors import NEAR, Cursor, Track
 from railgun.errors import RailgunError
 from railgun.model import headers as h
