@@ -27,7 +27,7 @@ from railgun.api.responses import (
 from railgun.model.refusals import API_LEVEL, BAD_REQUEST, BODY_NOT_EMPTY, STREAM_NOT_FOUND, Refusal
 from railgun.protocol.commands import ApiRequest
 from railgun.protocol.replies import Frame
-from railgun.protocol.statuses import NO_RESPONDERS, status_frame
+from railgun.protocol.statuses import MALFORMED_REQUEST, NO_RESPONDERS, REQUIRED_API_LEVEL, status_frame
 from railgun.semantics.steps import Memo, Steps
 from railgun.semantics.streams import reading, removal
 from railgun.semantics.streams.owned_stream import OwnedStream
@@ -40,7 +40,7 @@ def level_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     if not level_too_high(request.headers):
         return None
     if name.operation is Operation.DIRECT_GET:
-        return [status_frame(412, "Required Api Level")]
+        return [status_frame(REQUIRED_API_LEVEL)]
     return [error_response(name.operation, API_LEVEL)]
 
 
@@ -111,7 +111,7 @@ def _direct_get(body: bytes, subject: str, stream: OwnedStream | None) -> Steps[
         return [NO_RESPONDERS]  # GET-07
     asked = parse_get(body)
     if isinstance(asked, Refusal):
-        return [status_frame(408, "Malformed Request")]
+        return [status_frame(MALFORMED_REQUEST)]
     if subject:
         return (yield from reading.direct_get_by_subject(stream, subject, asked))
     return (yield from reading.direct_get(stream, asked))

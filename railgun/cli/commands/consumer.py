@@ -26,6 +26,7 @@ from railgun.cli.reports.consumer_report import (
 from railgun.cli.reports.report import print_changes
 from railgun.errors import ApiError, ConfigError
 from railgun.model.consumer_info import ConsumerInfo
+from railgun.protocol.statuses import PUSH_BASED
 
 if TYPE_CHECKING:
     from railgun.client.facade.sync.consumer import Consumer as ConsumerHandle
@@ -208,7 +209,7 @@ def _taken(consumer: ConsumerHandle, wait: timedelta) -> Message | None:
     try:
         return consumer.next(wait=wait.total_seconds())
     except ApiError as error:
-        if error.description != "Consumer is push based":
+        if error.description != PUSH_BASED.description:
             raise
         target = consumer.info().config.deliver_subject
         raise ConfigError(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from railgun.client.consuming.ack_box import BACK, AckBox, Address, return_runs, runs_of
-from railgun.client.consuming.pulls import CONSUMER_DELETED, OpenPull
+from railgun.client.consuming.pulls import OpenPull
 from railgun.client.requests import PendingCall
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
@@ -28,6 +28,7 @@ from railgun.errors import (
     api_error,
 )
 from railgun.model.durations import NANOS
+from railgun.protocol import statuses
 from railgun.protocol.commands import AckRun, Pull
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 _SHORTEST = (
     0.001  # a pull that should not wait; not ``no_wait``, which waits for ever at max_ack_pending (RDL-12)
 )
-_NORMAL = ("Message Size Exceeds MaxBytes", "Batch Completed")  # 409, and still only the end of a pull
 
 
 class WaitingPull(Settlement[list[Any]]):
@@ -232,11 +232,11 @@ def _complain(waiting: WaitingPull, address: Address) -> None:
 
 def pull_refused(status: Lease, address: Address) -> ApiError | None:
     """The error that a status of a pull stands for; None for an ordinary end."""
-    if status.status in (100, 404, 408) or status.description in _NORMAL:
+    if not statuses.refuses_pull(status.status, status.description):
         return None
-    if status.description == CONSUMER_DELETED:
+    if status.description == statuses.CONSUMER_DELETED.description:
         return ConsumerNotFound(404, 10014, "consumer not found", stream=address.stream)
-    if status.description == "Exceeded MaxWaiting":
+    if status.description == statuses.EXCEEDED_MAX_WAITING.description:
         return Overloaded(status.status, 0, status.description, stream=address.stream)
     return ApiError(status.status, 0, status.description, stream=address.stream)
 

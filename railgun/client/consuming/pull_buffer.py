@@ -20,6 +20,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
 from railgun.protocol.commands import Pull
 from railgun.protocol.leases import Lease
+from railgun.protocol.statuses import EXCEEDED_MAX_WAITING, MESSAGE_TOO_BIG
 
 if TYPE_CHECKING:
     from railgun.client.consuming.delivery import Delivery
@@ -151,10 +152,10 @@ class PullBuffer(Buffer):
             self.hub.later(self.refill)
 
     def _ended(self, lease: Lease, ticket: OpenPull) -> None:
-        if lease.description == "Exceeded MaxWaiting":
+        if lease.description == EXCEEDED_MAX_WAITING.description:
             self._not_before = time.monotonic() + _PAUSE
             return
-        if lease.description == "Message Size Exceeds MaxBytes" and ticket.got == 0:
+        if lease.description == MESSAGE_TOO_BIG.description and ticket.got == 0:
             self._one_large = True
         refusal = pull_refused(lease, self._address)
         if refusal is not None:

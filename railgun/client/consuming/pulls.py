@@ -20,11 +20,10 @@ from railgun.errors import RailgunError
 from railgun.model.durations import NANOS
 from railgun.protocol.commands import AckRun, Pull
 from railgun.protocol.leases import Lease
+from railgun.protocol.statuses import CONSUMER_DELETED
 
 if TYPE_CHECKING:
     from railgun.client.consuming.hub import ConsumerHub
-
-CONSUMER_DELETED = "Consumer Deleted"
 
 
 class PullOwner(ParcelOwner, Protocol):
@@ -142,7 +141,11 @@ class OpenPulls:
 
     def _moved_on(self, ticket: OpenPull, lease: Lease) -> bool:
         """The consumer that was asked is gone: one of the same name may live, and is asked instead, once."""
-        if lease.description != CONSUMER_DELETED or not ticket.address.number or ticket.again is not None:
+        if (
+            lease.description != CONSUMER_DELETED.description
+            or not ticket.address.number
+            or ticket.again is not None
+        ):
             return False
         ticket.address = ticket.address._replace(incarnation=0, number=0)
         if lease.sequences:

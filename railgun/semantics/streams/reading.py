@@ -16,6 +16,7 @@ from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter
+from railgun.protocol import statuses
 from railgun.protocol.replies import Frame, Located, direct_frame, get_frame
 from railgun.protocol.statuses import status_frame
 from railgun.semantics.messages import searching
@@ -83,23 +84,23 @@ def plain_get(stream: OwnedStream, request: GetRequest) -> Steps[Frame | Refusal
 def direct_get(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
     """Messages as they are, with where they came from in their headers; or a status (GET-08 … GET-18)."""
     if request.empty:
-        return [status_frame(408, "Empty Request")]
+        return [status_frame(statuses.EMPTY_REQUEST)]
     if _bad_direct(request):
-        return [status_frame(408, "Bad Request")]
+        return [status_frame(statuses.BAD_REQUEST)]
     if request.multi_last:
         return (yield from _multi_last(stream, request))
     if request.batch:
         return (yield from _batch(stream, request))
     entry = yield from _one(stream, request)  # GET-12, GET-14
     if entry is None:
-        return [status_frame(404, "Message Not Found")]
+        return [status_frame(statuses.MESSAGE_NOT_FOUND)]
     return [_message(stream, entry, request.no_hdr)]
 
 
 def direct_get_by_subject(stream: OwnedStream, subject: str, request: GetRequest) -> Steps[list[Frame]]:
     """The short form: the subject is in the name, and the request may select nothing else (GET-10)."""
     if not request.empty or request.batch or request.up_to_seq or request.up_to_time is not None:
-        return [status_frame(408, "Bad Request")]
+        return [status_frame(statuses.BAD_REQUEST)]
     return (yield from direct_get(stream, request._replace(last_by_subj=subject)))
 
 
@@ -203,13 +204,15 @@ def _batch(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
         yield from searching.all_from(stream, start, chosen, collect)
     frames, pending, last = _frames(stream, request, found, pending)
     if not frames:
-        return [status_frame(404, "Message Not Found")]
+        return [status_frame(statuses.MESSAGE_NOT_FOUND)]
     return [*frames, _end_of_batch(pending, last)]
 
 
 def _end_of_batch(pending: int, last: int, *extra: tuple[str, int]) -> Frame:
     numbers = ((h.NUM_PENDING, pending), (h.LAST_SEQUENCE, last), *extra)
-    return status_frame(204, "EOB", ((name, b"%d" % value) for name, value in numbers))
+    return status_frame(
+        statuses.END_OF_BATCH._replace(headers=[(name, b"%d" % value) for name, value in numbers])
+    )
 
 
 def _multi_last(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:  # GET-15
@@ -219,9 +222,9 @@ def _multi_last(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
     latest = min(up_to, stream.last_seq)
     found = yield from searching.newest_of_each(stream, Filter(request.multi_last), latest, MAX_RESULTS)
     if len(found) > MAX_RESULTS:
-        return [status_frame(413, "Too Many Results")]  # GET-17
+        return [status_frame(statuses.TOO_MANY_RESULTS)]
     if not found:
-        return [status_frame(404, "No Results")]
+        return [status_frame(statuses.NO_RESULTS)]
     start, allowance, sent = _start(stream, request), _Allowance(stream, request), []
     late = [sequence for sequence in sorted(found) if sequence >= start]
     for entry in map(stream.entry, late):

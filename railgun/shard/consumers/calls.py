@@ -12,6 +12,7 @@ from railgun.api.responses import error_response, success_response
 from railgun.model import refusals
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import Refusal
+from railgun.protocol import statuses
 from railgun.protocol.commands import ApiRequest
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.configuration.consumer_configuration import (
@@ -22,7 +23,6 @@ from railgun.semantics.consumers.configuration.consumer_configuration import (
 )
 from railgun.semantics.consumers.configuration.start import SEARCHED, Start, find
 from railgun.semantics.consumers.consumer_state import ConsumerState
-from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import Demand, key_of
@@ -190,7 +190,7 @@ class ConsumerCalls:
         key = key_of(stream, consumer)
         self._push_targets.removed(key, consumer.config.deliver_subject)
         for pull in self._demand.forget(key):
-            answer_pull(drain, stream, consumer, pull, pulls.CONSUMER_DELETED)
+            answer_pull(drain, stream, consumer, pull, statuses.CONSUMER_DELETED)
 
     def _described(self, operation: Operation, stream: OwnedStream, consumer: ConsumerState) -> Frame:
         seen = self._seen(stream, consumer)

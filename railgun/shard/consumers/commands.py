@@ -12,12 +12,13 @@ from railgun.api.responses import refusal_frame
 from railgun.model import refusals
 from railgun.model.durations import LONGEST
 from railgun.model.refusals import Refusal
+from railgun.protocol import statuses
 from railgun.protocol.commands import AckRun, ConsumerCommand, Presence, Pull
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
+from railgun.protocol.statuses import Status
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
-from railgun.semantics.consumers.delivery.waiting_pulls import Status
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
@@ -96,7 +97,7 @@ class ConsumerCommands:
         """The answer to a pull of a consumer that does not exist."""
         if client:
             drain.replies(client).leases.append(
-                _without_consumer(stream, consumer, pull, pulls.CONSUMER_DELETED)
+                _without_consumer(stream, consumer, pull, statuses.CONSUMER_DELETED)
             )
 
     def find(
@@ -169,7 +170,7 @@ class ConsumerCommands:
             self._delivering.serve(key, drain)  # what can be answered leaves the line
             if self._full(key, consumer):
                 if not waiting.heartbeat:  # PUL-08
-                    answer_pull(drain, stream, consumer, waiting, pulls.EXCEEDED_MAX_WAITING)
+                    answer_pull(drain, stream, consumer, waiting, statuses.EXCEEDED_MAX_WAITING)
                 return
         self._presences.add(client, drain.wall)
         self._demand.join(key, waiting, consumer.terms.filter)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railgun.protocol.statuses import Status
 from railgun.semantics.consumers.consumer_state import ConsumerState, Taken
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
-from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting, WaitingPulls
+from railgun.semantics.consumers.delivery.waiting_pulls import Waiting, WaitingPulls
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import Alarm, ConsumerKey, Demand, key_of, living
 from railgun.shard.consumers.leases import answer_pull, leases

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from railgun.model.headers import HeaderList, Headers
 from railgun.protocol.leases import Lease
+from railgun.protocol.statuses import Status
 from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
-from railgun.semantics.consumers.delivery.waiting_pulls import Status, Waiting
+from railgun.semantics.consumers.delivery.waiting_pulls import Waiting
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railgun.protocol.leases import Lease
+from railgun.protocol.statuses import FLOW_CONTROL, Status
 from railgun.semantics.consumers.consumer_state import ConsumerState, Run, Taken
 from railgun.semantics.consumers.delivery import pace as push
 from railgun.semantics.consumers.delivery.pace import Pace
-from railgun.semantics.consumers.delivery.waiting_pulls import Status
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import ConsumerKey, key_of
 from railgun.shard.consumers.leases import leases, status_lease
 from railgun.shard.consumers.presence import Listener
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.open_drain import OpenDrain
-
-FLOW_CONTROL = Status(100, "FlowControl Request")
 
 
 class Pushing:

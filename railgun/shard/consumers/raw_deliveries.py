@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from railgun.api.deliveries import parse_acknowledgement, parse_delivery, parse_pull
 from railgun.api.names import ApiName, Operation
+from railgun.protocol import statuses
 from railgun.protocol.commands import AckRun, ApiRequest
 from railgun.protocol.replies import Frame
 from railgun.protocol.statuses import NO_RESPONDERS
@@ -54,7 +55,7 @@ class RawDeliveries:
         stream, consumer = found
         asked = parse_pull(body)
         if isinstance(asked, str):
-            refused = pulls.PUSH_BASED if consumer.config.is_push else pulls.bad_request(asked)
+            refused = statuses.PUSH_BASED if consumer.config.is_push else statuses.bad_pull(asked)
             waiting = pulls.Waiting(request.client, request.request, 0)
             answer_pull(drain, stream, consumer, waiting, refused)
             return

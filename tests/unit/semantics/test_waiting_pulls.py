@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 
 from railgun.model.consumer_config import ConsumerConfig
+from railgun.protocol import statuses
 from railgun.protocol.commands import Pull
+from railgun.protocol.statuses import NO_MESSAGES, Status
 from railgun.semantics.consumers.consumer_state import Run, Taken
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
-from railgun.semantics.consumers.delivery.waiting_pulls import NO_MESSAGES, Status, Waiting, WaitingPulls
+from railgun.semantics.consumers.delivery.waiting_pulls import Waiting, WaitingPulls
 from railgun.semantics.consumers.undo import UndoLog
 
 SECOND = 1_000_000_000
@@ -72,7 +74,7 @@ def test_pulls_that_a_consumer_does_not_take() -> None:
     for pull in (beating, beating._replace(expires=0)):
         assert pulls.refusal(pull, config) == Status(400, "Bad Request - heartbeat value too large")
     assert pulls.refusal(beating._replace(heartbeat=SECOND // 2), config) is None
-    assert pulls.refusal(Pull(1), ConsumerConfig(deliver_subject="d")) == pulls.PUSH_BASED
+    assert pulls.refusal(Pull(1), ConsumerConfig(deliver_subject="d")) == statuses.PUSH_BASED
 
 
 @pytest.mark.rule("PUL-07")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, to_nanos
-from railgun.semantics.consumers.delivery.waiting_pulls import Status, idle_heartbeat
+from railgun.protocol.statuses import Status
+from railgun.semantics.consumers.delivery.waiting_pulls import idle_heartbeat
 
 if TYPE_CHECKING:
     from railgun.semantics.consumers.consumer_state import Run

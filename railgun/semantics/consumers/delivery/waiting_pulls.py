@@ -13,8 +13,9 @@ from sortedcontainers import SortedDict
 from railgun.model import headers as h
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import NANOS, duration_text, to_nanos
-from railgun.model.headers import HeaderList
+from railgun.protocol import statuses
 from railgun.protocol.commands import Pull
+from railgun.protocol.statuses import Status
 from railgun.semantics.consumers.undo import UndoLog
 
 if TYPE_CHECKING:
@@ -25,30 +26,10 @@ _PATIENCE = 5 * NANOS  # how much longer than its pull somebody waits who has no
 PullKey = tuple[str, int]  # client and number of the request
 
 
-class Status(NamedTuple):
-    """A message that is only a status."""
-
-    code: int
-    description: str
-    headers: HeaderList = []  # noqa: RUF012 - never changed
-
-
-NO_MESSAGES = Status(404, "No Messages")
-CONSUMER_DELETED = Status(409, "Consumer Deleted")
-PUSH_BASED = Status(409, "Consumer is push based")
-EXCEEDED_MAX_WAITING = Status(409, "Exceeded MaxWaiting")
-HEARTBEAT_TOO_LARGE = Status(400, "Bad Request - heartbeat value too large")
-
-
-def bad_request(reason: str) -> Status:
-    """PUL-12."""
-    return Status(400, f"Bad Request - {reason}")
-
-
 def idle_heartbeat(consumer_sequence: int, stream_sequence: int) -> Status:
     """Nothing to deliver, but the owner is there; with the last delivery (PUL-10, PSH-06)."""
     last = [(h.LAST_CONSUMER, b"%d" % consumer_sequence), (h.LAST_STREAM, b"%d" % stream_sequence)]
-    return Status(100, "Idle Heartbeat", last)
+    return statuses.IDLE_HEARTBEAT._replace(headers=last)
 
 
 class Waiting(NamedTuple):
@@ -89,22 +70,22 @@ class Waiting(NamedTuple):
         """What :meth:`take` is given: no message fits into the last byte, and 0 would mean no limit."""
         return max(self.room, 1) if self.limited else 0
 
-    def _left_over(self, code: int, description: str) -> Status:
+    def _left_over(self, status: Status) -> Status:
         left = [(h.PENDING_MESSAGES, b"%d" % self.left), (h.PENDING_BYTES, b"%d" % self.room)]
-        return Status(code, description, left)
+        return status._replace(headers=left)
 
     def nothing_there(self) -> Status:
         """How an impatient pull ends."""
-        return self.timed_out() if self.late else NO_MESSAGES
+        return self.timed_out() if self.late else statuses.NO_MESSAGES
 
     def timed_out(self) -> Status:
-        return self._left_over(408, "Request Timeout")  # PUL-04
+        return self._left_over(statuses.REQUEST_TIMEOUT)
 
     def too_big(self) -> Status:
-        return self._left_over(409, "Message Size Exceeds MaxBytes")  # PUL-06
+        return self._left_over(statuses.MESSAGE_TOO_BIG)
 
     def completed(self) -> Status:
-        return self._left_over(409, "Batch Completed")  # PUL-06
+        return self._left_over(statuses.BATCH_COMPLETED)
 
 
 def is_stale(pull: Pull, late: int) -> bool:
@@ -134,16 +115,16 @@ def begin(pull: Pull, client: str, now: int, late: int = 0) -> Waiting:
 def refusal(pull: Pull, config: ConsumerConfig) -> Status | None:
     """Why the consumer does not take such a pull (PUL-09 … PUL-11); None if it does."""
     if config.is_push:
-        return PUSH_BASED
+        return statuses.PUSH_BASED
     if pull.heartbeat * 2 > max(pull.expires, 0):
-        return HEARTBEAT_TOO_LARGE  # PUL-10: so there is none without an end
+        return statuses.HEARTBEAT_TOO_LARGE  # PUL-10: so there is none without an end
     if config.max_batch and pull.batch > config.max_batch > 0:
-        return Status(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
+        return statuses.exceeded("MaxRequestBatch", config.max_batch)
     longest = to_nanos(config.max_expires) if config.max_expires else 0
     if 0 < longest < pull.expires:
-        return Status(409, f"Exceeded MaxRequestExpires of {duration_text(longest)}")
+        return statuses.exceeded("MaxRequestExpires", duration_text(longest))
     if config.max_bytes and pull.max_bytes > config.max_bytes > 0:
-        return Status(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
+        return statuses.exceeded("MaxRequestMaxBytes", config.max_bytes)
     return None
 
 
