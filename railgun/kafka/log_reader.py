@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from railgun.errors import RequestTimeout
-from railgun.kafka.record_headers import headers_of
+from railgun.kafka.record_headers import extras_of, fault_of, identity_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.messages import StoredMessage
-from railgun.protocol import log_record
-from railgun.protocol.log_record import NO_MESSAGE
+from railgun.protocol.log_record import NO_MESSAGE, subject_of
 from railgun.protocol.replies import Located
 from railgun.protocol.unreadable import Skipped, Unreadable
 
@@ -109,7 +108,7 @@ class LogReader:
                     reading.found[place] = None
                     break
                 position = (message.offset() or 0) + 1
-                incarnation, sequence = _identity(message)
+                incarnation, sequence = _identified(message)
                 if (sequence, incarnation) == (place.sequence, place.incarnation):
                     reading.found[place] = _stored(message, sequence)
                     break
@@ -140,22 +139,21 @@ class LogReader:
                 raise KafkaException(error)  # a group is never joined, so no right to one is needed
 
 
-def _identity(message: Message) -> tuple[int, int]:
-    """Incarnation and sequence of a record; what is no message is below all that are, and said in the log."""
-    given = headers_of(message)
-    found = log_record.identity(given)
+def _identified(message: Message) -> tuple[int, int]:
+    """Incarnation and sequence of a record; one that is not a message is below all messages, and is reported in the log."""
+    found = identity_of(message)
     if found == NO_MESSAGE:
-        _skip(message, log_record.fault(given, message.value()))
+        _skip(message, fault_of(message))
     return found
 
 
 def _stored(message: Message, sequence: int) -> StoredMessage | None:
     """The message; None, as if it were gone, where its key is not a subject."""
-    subject = log_record.subject_of(message.key())
+    subject = subject_of(message.key())
     if subject is None:
         _skip(message, Unreadable("log record", "its key is not a subject"))
         return None
-    headers, time_ns = log_record.extras(headers_of(message))
+    headers, time_ns = extras_of(message)
     return StoredMessage(subject, sequence, message.value() or b"", headers, time_ns)
 
 

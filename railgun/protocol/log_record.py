@@ -1,4 +1,4 @@
-"""The form of a record in the log of a stream (docs/record-format.md), for everybody who reads one.
+"""The record of a message in the log of a stream (docs/record-format.md), for its writer and all of its readers.
 
 Railgun's own three headers come last: sequence, time and incarnation, as decimal numbers. A record without them is a tombstone or
 a foreign one; with others in their place it is damaged. Neither is a message.
@@ -6,7 +6,7 @@ a foreign one; with others in their place it is damaged. Neither is a message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from railgun.model import headers as h
@@ -14,16 +14,44 @@ from railgun.protocol.unreadable import Unreadable
 
 Given = Sequence[tuple[str, bytes | None]]
 
-NO_MESSAGE: Final = (0, 0)  # the identity of what is no message: below that of all messages
+NO_MESSAGE: Final = (0, 0)  # the identity of a record that is not a message: below that of all messages
+MARKER_KEY: Final = (
+    b"\0railgun"  # of a tombstone that brings the end of a transaction into a log: no subject begins so
+)
+_SLOT: Final = b"\0"  # between the subject and the sequence of a key
 _OWN: Final = frozenset({h.LOG_SEQUENCE, h.LOG_TIME, h.LOG_INCARNATION})
 _END: Final = 2**63
 
 
 class Extras(NamedTuple):
-    """What is asked of few messages: it stays in the message's record until then."""
+    """Parts of a message that few readers ask for: they stay in its record until then."""
 
     headers: h.Headers
     time_ns: int
+
+
+# ------------------------------------------------------------ writing
+
+
+def record_key(subject: str, sequence: int, *, slotted: bool) -> bytes:
+    """The key of a message, of which compaction keeps the newest: the subject, or where several are kept of one, each its own."""
+    key = subject.encode("utf-8")
+    return key + _SLOT + b"%d" % sequence if slotted else key
+
+
+def record_headers(
+    incarnation: int, sequences: Iterable[int], times: Iterable[int], headers: Iterable[h.Headers]
+) -> Iterator[h.HeaderList]:
+    """The headers of consecutive records: those that were published, and railgun's own behind them."""
+    last_time, stamp = -1, (h.LOG_TIME, b"")
+    end = (h.LOG_INCARNATION, b"%d" % incarnation)
+    for sequence, time, published in zip(sequences, times, headers, strict=True):
+        if time != last_time:  # messages of one pack share their time
+            last_time, stamp = time, (h.LOG_TIME, b"%d" % time)
+        yield [*published, (h.LOG_SEQUENCE, b"%d" % sequence), stamp, end]
+
+
+# ------------------------------------------------------------ reading
 
 
 def identity(given: Given | None) -> tuple[int, int]:
@@ -43,15 +71,15 @@ def extras(given: Given | None) -> Extras:
 
 
 def subject_of(key: bytes | None) -> str | None:
-    """The subject of a message, whose key may have a slot behind it; None if it is none."""
+    """The subject of a message, whose key may have a slot behind it; None if the key is not one of a message."""
     try:
-        return (key or b"").partition(b"\0")[0].decode("utf-8") or None
+        return (key or b"").partition(_SLOT)[0].decode("utf-8") or None
     except UnicodeDecodeError:
         return None
 
 
 def fault(given: Given | None, value: bytes | None) -> Unreadable | None:
-    """What is wrong with a record that is no message; None for a tombstone."""
+    """The defect of a record that is not a message; None for a tombstone."""
     if any(name in _OWN for name, _ in given or ()):
         return Unreadable("log record", "its headers Railgun-Sequence, -Time and -Incarnation are malformed")
     return None if value is None else Unreadable("foreign record", "railgun did not write it")

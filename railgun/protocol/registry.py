@@ -1,7 +1,7 @@
-"""The records of the registry, for everybody who reads it: clients, workers and the doctor.
+"""The records of the registry: written by workers, read by clients, workers and the doctor.
 
-Keys are ``cluster``, ``stream/<name>`` and ``epoch/<shard>``. Of other keys, which a later version may write, nothing is known, and
-fields that a later version adds are ignored.
+Keys are ``cluster``, ``stream/<name>``, ``epoch/<shard>`` and ``unfinished/<shard>``, of which the last never has a value. Keys that a
+later version may write are not known and skipped, and fields that a later version adds are ignored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from railgun.protocol import avro as wire
 from railgun.protocol.unreadable import Unreadable
 
 CLUSTER_KEY: Final = b"cluster"
-STREAM_KEY: Final = b"stream/"
-EPOCH_KEY: Final = b"epoch/"
+STREAM_KEY: Final = b"stream/"  # and the name of the stream
+EPOCH_KEY: Final = b"epoch/"  # and the number of the shard
+UNFINISHED_KEY: Final = (
+    b"unfinished/"  # and the number of a shard: it brings the end of a transaction into the topic
+)
 _SHARD: Final = re.compile(rb"\d{1,6}")
 
 
@@ -55,6 +58,43 @@ class ShardOwner(NamedTuple):
     shard: int
     epoch: int
     node: str
+
+
+def stream_key(name: str) -> bytes:
+    """The key of a stream's record."""
+    return STREAM_KEY + name.encode("utf-8")
+
+
+def stream_record(
+    name: str, *, incarnation: int, partition: int, deleting: bool, config: str, created: int
+) -> bytes:
+    """The value of a stream's record; ``config`` is JSON, ``created`` a time in ns."""
+    return wire.encode(
+        "registry_stream",
+        {
+            "name": name,
+            "incarnation": incarnation,
+            "partition": partition,
+            "state": "deleting" if deleting else "active",
+            "config": config,
+            "created": created,
+        },
+    )
+
+
+def epoch_key(shard: int) -> bytes:
+    """The key of the record that names the owner of a shard."""
+    return EPOCH_KEY + b"%d" % shard
+
+
+def epoch_record(epoch: int, node: str, time_ns: int) -> bytes:
+    """The value of the record that names the owner of a shard."""
+    return json.dumps({"epoch": epoch, "node": node, "time": time_ns}).encode("utf-8")
+
+
+def unfinished_key(shard: int) -> bytes:
+    """The key of a record without a value, whose transaction ends one of this shard that Kafka left undecided."""
+    return UNFINISHED_KEY + b"%d" % shard
 
 
 RegistryRecord = Protected | RegisteredStream | StreamGone | ShardOwner

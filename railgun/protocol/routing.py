@@ -1,6 +1,8 @@
-"""Where a stream lives: murmur2 of its name, as Kafka's own default partitioner computes it."""
+"""Partitions: of a stream, by murmur2 of its name as Kafka's own default partitioner computes it, and of a client's answers."""
 
 from __future__ import annotations
+
+from zlib import crc32
 
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -24,3 +26,8 @@ def murmur2(data: bytes) -> int:
 def partition_of(stream: str, partitions: int) -> int:
     """The partition of ``commands`` that owns the stream unless the registry says otherwise."""
     return (murmur2(stream.encode("utf-8")) & 0x7FFFFFFF) % partitions
+
+
+def reply_partition(shard: int, client: str, reply_factor: int) -> int:
+    """The partition of ``replies`` in which a shard answers this client."""
+    return shard * reply_factor + crc32(client.encode("utf-8")) % reply_factor

@@ -12,9 +12,10 @@ from typing import Any
 
 from railgun.client.consuming import fetch
 from railgun.client.consuming.ack_box import ACK, NAK, PROGRESS, TERM, AckBox
-from railgun.client.consuming.runs import STATUS_RUN, DeliveredRun, Record, extras_of
+from railgun.client.consuming.runs import STATUS_RUN, DeliveredRun
 from railgun.client.steps import Steps
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
+from railgun.kafka.record_headers import Record, extras_of
 from railgun.model import headers as h
 from railgun.model.durations import to_nanos
 from railgun.model.messages import MessageViews

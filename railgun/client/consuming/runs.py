@@ -6,22 +6,8 @@ sequences do, so that a message holds little more than its sequence, its payload
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from railgun.client.consuming.ack_box import AckBox
-from railgun.kafka.record_headers import headers_of
-from railgun.protocol import log_record
 from railgun.protocol.leases import Lease
-from railgun.protocol.log_record import Extras
-
-
-class Record(Protocol):
-    """What is used of a record of the log, in the form in which confluent-kafka brings it."""
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
-    def key(self) -> bytes | None: ...
-    def value(self) -> bytes | None: ...
-    def offset(self) -> int | None: ...
 
 
 class DeliveredRun:
@@ -62,13 +48,3 @@ def delivered_runs(lease: Lease, box: AckBox | None) -> list[DeliveredRun]:
         if new:
             left -= count
     return runs
-
-
-def extras_of(record: Record) -> Extras:
-    """Headers and time of a message of the log."""
-    return log_record.extras(headers_of(record))
-
-
-def identity(record: Record) -> tuple[int, int]:
-    """Incarnation and sequence of a record; what is no message is below all that are."""
-    return log_record.identity(headers_of(record))

@@ -16,6 +16,7 @@ from railgun.model.headers import Headers
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
+from railgun.protocol.log_record import record_key
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.retention import Unneeded
@@ -182,8 +183,7 @@ class OwnedStream(StoredMessages):
 
     def log_key(self, subject: str, sequence: int) -> bytes:
         """The key of the message's log record: what compaction keeps the newest of."""
-        key = subject.encode("utf-8")
-        return key + b"\0" + str(sequence).encode("ascii") if self.config.max_msgs_per_subject > 1 else key
+        return record_key(subject, sequence, slotted=self.config.max_msgs_per_subject > 1)
 
     # -- stragglers
 

@@ -16,7 +16,7 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
-from railgun.protocol import avro as wire
+from railgun.protocol import registry
 from railgun.protocol.commands import Forward
 from railgun.protocol.replies import Frame
 from railgun.protocol.topics import Names
@@ -40,10 +40,6 @@ SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that
 SWEPT_BODIES = 2_500  # of them, bodies of one stream: others need not wait until it has none left
 
 Send = Callable[[int, Forward], None]
-
-
-def registry_key(name: str) -> bytes:
-    return f"stream/{name}".encode()
 
 
 class OwnedStreams:
@@ -179,7 +175,7 @@ class OwnedStreams:
         )
         self._keep(state)
         drain.topics.append(TopicChange(topic, state.compacted))
-        drain.registry.append((registry_key(state.name), self._registered(state)))
+        drain.registry.append((registry.stream_key(state.name), self._registered(state)))
         self._release(forward, "active", config.to_json())
         return state, responses.create_response(state, created=True)
 
@@ -202,7 +198,7 @@ class OwnedStreams:
         limits.tighten(known, before)  # UPD-06
         backlog.note(known)
         drain.topics.append(TopicChange(known.topic, known.compacted))
-        drain.registry.append((registry_key(known.name), self._registered(known)))
+        drain.registry.append((registry.stream_key(known.name), self._registered(known)))
         self._release(forward, "active", decided.to_json())
         return known, responses.update_response(known)
 
@@ -212,7 +208,7 @@ class OwnedStreams:
         known.forget()
         del self._states[known.name]
         self._doomed[known.name] = known
-        drain.registry.append((registry_key(known.name), self._registered(known)))
+        drain.registry.append((registry.stream_key(known.name), self._registered(known)))
         return known, responses.success_response(Operation.STREAM_DELETE)
 
     def sweep(self, drain: Drain) -> None:
@@ -235,7 +231,7 @@ class OwnedStreams:
                 return
             self._overlay.delete(keys.stream(state.incarnation))
             drain.doomed_topics.append(state.topic)
-            drain.registry.append((registry_key(name), None))
+            drain.registry.append((registry.stream_key(name), None))
             self._send(
                 REGISTRAR, Forward(self._partition, "released", name, state.incarnation, outcome="gone")
             )
@@ -254,14 +250,11 @@ class OwnedStreams:
         self._send(REGISTRAR, released)
 
     def _registered(self, state: OwnedStream) -> bytes:
-        return wire.encode(
-            "registry_stream",
-            {
-                "name": state.name,
-                "incarnation": state.incarnation,
-                "partition": self._partition,
-                "state": "deleting" if state.deleting else "active",
-                "config": state.config.to_json(),
-                "created": state.created,
-            },
+        return registry.stream_record(
+            state.name,
+            incarnation=state.incarnation,
+            partition=self._partition,
+            deleting=state.deleting,
+            config=state.config.to_json(),
+            created=state.created,
         )

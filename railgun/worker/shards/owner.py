@@ -6,7 +6,6 @@ restore, load, epoch, and only then the first record.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -18,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from railgun.errors import ConnectionLost
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
+from railgun.protocol import registry
 from railgun.shard.consumers.dead_letters import LogUnreadable
 from railgun.shard.drain import Drain, Input
 from railgun.worker.context import ShardContext
@@ -124,9 +124,9 @@ class ShardOwner:
 
     def _announce(self) -> None:
         """Tell every client that there is an owner, and which."""
-        body = {"epoch": self.state.epoch, "node": self._context.node, "time": time.time_ns()}
-        key = f"epoch/{self.partition}".encode()
-        self._context.outbox.send(self._context.names.registry, key, json.dumps(body).encode(), 0)
+        key = registry.epoch_key(self.partition)
+        value = registry.epoch_record(self.state.epoch, self._context.node, time.time_ns())
+        self._context.outbox.send(self._context.names.registry, key, value, 0)
 
     # ------------------------------------------------------------ one drain (called by Recovery)
 

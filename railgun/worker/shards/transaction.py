@@ -14,12 +14,13 @@ import logging
 from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, Final, NamedTuple
-from zlib import crc32
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from railgun.model.cluster_limits import LARGEST_BODY
-from railgun.model.headers import LOG_INCARNATION, LOG_SEQUENCE, LOG_TIME, Headers
+from railgun.model.headers import HeaderList
+from railgun.protocol.log_record import record_headers
+from railgun.protocol.routing import reply_partition
 from railgun.protocol.topics import Names
 from railgun.shard.drain import Drain, LogAppend, Rejected, Replies
 from railgun.state.table import Reached
@@ -182,19 +183,14 @@ class DrainWriter:
     ) -> None:
         produce: Any = self._producer.produce
         topic = append.topic
-        incarnation = (LOG_INCARNATION, b"%d" % append.incarnation)
-        last_time, stamp, millis = -1, (LOG_TIME, b""), 0
         callback = noted if start == 0 else None
-        columns: Iterable[tuple[int, bytes, bytes, Headers, int]]
-        columns = zip(
-            append.sequences, append.keys, append.payloads, append.headers, append.times, strict=True
-        )
+        headers = record_headers(append.incarnation, append.sequences, append.times, append.headers)
+        columns: Iterable[tuple[bytes, bytes, int, HeaderList]]
+        columns = zip(append.keys, append.payloads, append.times, headers, strict=True)
         if start or end < len(append.sequences):
             columns = list(columns)[start:end]
-        for sequence, key, payload, headers, time in columns:
-            if time != last_time:  # messages of one pack share their time
-                last_time, stamp, millis = time, (LOG_TIME, b"%d" % time), time // 1_000_000
-            own = [*headers, (LOG_SEQUENCE, b"%d" % sequence), stamp, incarnation]
+        for key, payload, time, own in columns:
+            millis = time // 1_000_000
             try:
                 # By position: topic, value, key, partition, callback, (its alias,) timestamp, headers.
                 produce(topic, payload, key, 0, callback, None, millis, own)
@@ -272,8 +268,7 @@ def reply_records(
 ) -> Iterable[tuple[bytes, int, bytes]]:
     """(client, partition of ``replies``, body) for every answer of a drain; what is too large is split."""
     for client, of_client in replies.items():
-        key = client.encode()
-        partition = shard * reply_factor + crc32(key) % reply_factor
+        key, partition = client.encode(), reply_partition(shard, client, reply_factor)
         pending = [of_client]
         while pending:
             part = pending.pop()

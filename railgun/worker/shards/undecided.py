@@ -25,10 +25,10 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from railgun.errors import ConnectionLost
 from railgun.kafka.ends import LAST, Place, by_consumer, offsets
-from railgun.kafka.record_headers import headers_of
+from railgun.kafka.record_headers import identity_of
 from railgun.kafka.settings import KafkaSettings
 from railgun.protocol import avro as wire
-from railgun.protocol import log_record
+from railgun.protocol import log_record, registry
 from railgun.protocol.commands import Forward
 from railgun.protocol.topics import Names
 from railgun.shard.drain import Drain, LogAppend, Replies
@@ -41,7 +41,6 @@ Write = Callable[[Drain, bool], None]  # a drain, and whether it is to be commit
 _PATIENCE: Final = 3.0  # the markers of a transaction that ends in order are there by then
 _SECONDS: Final = 10.0
 _SILENT_POLLS: Final = 10  # a second without a record: the end
-_MARK: Final = b"\0railgun"  # key of the record that brings a marker into a log; no subject begins so
 
 
 class Undecided:
@@ -140,7 +139,7 @@ def _read(consumer: Consumer, topic: str, partition: int, offset: int) -> Iterat
 
 
 def _sequence(message: Message) -> int:
-    return log_record.identity(headers_of(message))[1]
+    return identity_of(message)[1]
 
 
 def end_state(undecided: Undecided, names: Names, partition: int, partitions: int, write: Write) -> None:
@@ -156,7 +155,7 @@ def end_state(undecided: Undecided, names: Names, partition: int, partitions: in
     marks = Drain(
         changes={keys.UNFINISHED: None},
         replies={"": Replies()},
-        registry=[(f"unfinished/{partition}".encode(), None)],
+        registry=[(registry.unfinished_key(partition), None)],
         sent=[(other, nothing) for other in range(partitions)],
     )
     write(marks, commit)
@@ -171,4 +170,7 @@ def end_logs(undecided: Undecided, names: Names, last_sequences: Mapping[str, in
         stream = streams[topic]
         stored = undecided.sequence_at(topic, offset) <= last_sequences[stream]
         log.error("%s holds undecided messages: they are %s", topic, "stored" if stored else "dropped")
-        write(Drain(appends={topic: LogAppend(stream, topic, 0, tombstones=[(0, _MARK)])}), stored)
+        write(
+            Drain(appends={topic: LogAppend(stream, topic, 0, tombstones=[(0, log_record.MARKER_KEY)])}),
+            stored,
+        )

@@ -15,9 +15,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from railgun.client.consuming.parcels import Parcel, content
-from railgun.client.consuming.runs import Record, extras_of, identity
 from railgun.errors import RailgunError
-from railgun.kafka.record_headers import headers_of
+from railgun.kafka.record_headers import Record, extras_of, fault_of, identity_of
 from railgun.protocol import log_record
 from railgun.protocol.log_record import NO_MESSAGE, Extras
 from railgun.protocol.unreadable import Skipped, Unreadable
@@ -109,9 +108,9 @@ class Cursor:
         size = min(len(records) - at, self._stop - self.wanted, self._stride)
         if size < _FEW or self.parcel.lease.headers_only:
             return 0
-        if identity(records[at]) != (self.incarnation, self.wanted):
+        if identity_of(records[at]) != (self.incarnation, self.wanted):
             return 0
-        if identity(records[at + size - 1]) != (self.incarnation, self.wanted + size - 1):
+        if identity_of(records[at + size - 1]) != (self.incarnation, self.wanted + size - 1):
             self._stride = max(size // 2, _FEW)
             return 0
         self._stride = max(self._stride, 2 * size)
@@ -139,7 +138,7 @@ class Cursor:
         """Look at a few records one by one; the index behind the last one that was of use."""
         run, end = self._at, min(at + _FEW, len(records))
         for index in range(at, end):
-            incarnation, sequence = found = identity(records[index])
+            incarnation, sequence = found = identity_of(records[index])
             if found == NO_MESSAGE:
                 self._pass_over(records[index])
             if found < (self.incarnation, self.wanted):
@@ -171,7 +170,7 @@ class Cursor:
 
     def _pass_over(self, record: Record) -> None:
         """This is no message: a tombstone, or something to be said."""
-        why = log_record.fault(headers_of(record), record.value())
+        why = fault_of(record)
         if why is not None:
             _skipped.add(self.parcel.lease.topic, record.offset(), why)
 
@@ -203,10 +202,10 @@ def first_from(records: Sequence[Record], at: int, wanted: tuple[int, int]) -> i
     end = len(records)
     while at < end:
         middle = probe = (at + end) // 2
-        found = identity(records[probe])
+        found = identity_of(records[probe])
         while found == NO_MESSAGE and probe + 1 < end:
             probe += 1
-            found = identity(records[probe])
+            found = identity_of(records[probe])
         if found == NO_MESSAGE or found >= wanted:
             end = middle
         else:
@@ -296,7 +295,7 @@ class Track:
         self.drop_done()
         if used:
             last = self._held[used - 1]
-            self._passed = identity(last)
+            self._passed = identity_of(last)
             self._from = (last.offset() or 0) + 1
             del self._held[:used]
 

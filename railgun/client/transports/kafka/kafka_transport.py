@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.messages import StoredMessage
 from railgun.protocol.replies import Located
+from railgun.protocol.routing import reply_partition
 from railgun.protocol.topics import Names
 
 logger = logging.getLogger(__name__)
@@ -127,8 +127,7 @@ class KafkaTransport:
                     self._settings, self._names.replies, self._client, self._receiver, self._troubles
                 )
                 self._replies.start()
-            factor = self._topology.reply_factor
-            partition = shard * factor + zlib.crc32(self._client.encode("ascii")) % factor
+            partition = reply_partition(shard, self._client, self._topology.reply_factor)
             self._replies.follow(partition, self._end_of(self._names.replies, partition, timeout))
             self._listening.add(shard)
 

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from railgun.model.messages import StoredMessage
+from railgun.protocol.log_record import subject_of
 from railgun.protocol.replies import Located
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class MemoryLog:
                 self._records.append(_Record(0, 0, None))
             if first is None:
                 first = self._base + len(self._records)
-            subject = append.keys[number].partition(b"\0")[0].decode("utf-8")
+            subject = subject_of(append.keys[number]) or ""
             message = StoredMessage(
                 subject, sequence, append.payloads[number], append.headers[number], append.times[number]
             )

@@ -20,7 +20,7 @@ from railgun.errors import ConfigError, RailgunError
 from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.messages import StoredMessage
-from railgun.protocol.avro import encode
+from railgun.protocol.registry import CLUSTER_KEY, Protected
 from railgun.protocol.replies import Located
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
@@ -54,10 +54,7 @@ class MemoryCluster:
         self._offsets = [[0, 0] for _ in self._cores]  # next offset of commands and of forwards
         self._logs: dict[str, MemoryLog] = {}
         self._registry: dict[bytes, bytes] = {
-            b"cluster": encode(
-                "registry_cluster",
-                {"name": "memory", "prefix": names.prefix, "partitions": partitions, "reply_factor": 1},
-            )
+            CLUSTER_KEY: Protected("memory", names.prefix, partitions, self.topology.reply_factor).encode()
         }
         self._receivers: dict[str, Receiver] = {}
         self._advised: list[TakeAdvisories] = []
