@@ -56,9 +56,9 @@ def _fields_not_needed(moment: Moment, difference: Difference) -> bool:
 
 
 def _nothing_to_rewrite_to(moment: Moment, difference: Difference) -> bool:
-    """C-41: a transform or a republish without a destination is refused; NATS takes it and does nothing."""
-    text = error_of(moment.railgun).get("description", "")
-    return not error_of(moment.nats) and text.endswith('.dest": field required')
+    """C-41: a transform or a republish without a destination is refused before all else; NATS takes it and does nothing."""
+    text = str(error_of(moment.railgun).get("description", ""))
+    return text.endswith('.dest": field required')
 
 
 def _equal_subjects(moment: Moment, difference: Difference) -> bool:
@@ -95,8 +95,22 @@ def _order_of_limits(moment: Moment, difference: Difference) -> bool:
         return False
     asked = requested(moment.operation)
     several = bool(asked.get("max_msgs_per_subject") and (asked.get("max_msgs") or asked.get("max_bytes")))
-    left = [body_of(answer).get("state", {}).get("messages", 0) for answer in (moment.nats, moment.railgun)]
-    return several and "state" in difference.path and left == sorted(left)
+    return several and "state" in difference.path and _left_more(moment)
+
+
+def _removal_by_sealing(moment: Moment, difference: Difference) -> bool:
+    """C-74 (UPD-08): an update that seals a stream removes nothing; NATS applies the limit of each subject first."""
+    asked = requested(moment.operation)
+    seals = asked.get("sealed") is True and bool(asked.get("max_msgs_per_subject"))
+    return seals and "state" in difference.path and _left_more(moment)
+
+
+def _left_more(moment: Moment) -> bool:
+    """Whether railgun's answer has as many messages as the one of nats-server, or more."""
+    nats, railgun = (
+        body_of(one).get("state", {}).get("messages", 0) for one in (moment.nats, moment.railgun)
+    )
+    return bool(nats <= railgun)
 
 
 def _unlimited_consumers(moment: Moment, difference: Difference) -> bool:
@@ -201,4 +215,5 @@ STREAM_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-54", _source_or_id),
     Mask("C-55", _invalid_life_time, parts=True),
     Mask("C-69", _interest_after_a_change, parts=True),
+    Mask("C-74", _removal_by_sealing, parts=True),
 )

@@ -171,6 +171,7 @@ DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
         ("C-26", PUBLISH, refusal(10071), {"stream": "S1", "seq": 2}, False),
         ("C-26", replace(PUBLISH, headers=PUBLISH.headers[1:]), refusal(10071), DUPLICATE, False),
         ("C-17", CONSUMER, {"name": "C1"}, refusal(10182), True),
+        ("C-17", CONSUMER, refusal(10012), refusal(10182), True),
         ("C-17", CONSUMER, {"name": "C1"}, refusal(10012), False),
         ("C-17", PUSHED, {"name": "C1"}, refusal(10182), False),
         ("C-41", PLACED, {"config": {}}, refusal(10025, 'invalid JSON: field "placement" …'), True),
@@ -253,6 +254,13 @@ def test_limits_that_sink_together_leave_more_in_railgun_never_less(
     update = Call("STREAM.UPDATE.S1", {"name": "S1", **limits})
     one, other = state("S1", nats), state("S1", railgun)
     assert explained("C-49", memory, update, one, other, "state.messages") is masked
+
+
+@pytest.mark.parametrize("sealed, left, masked", [(True, 2, True), (True, 0, False), (False, 2, False)])
+def test_sealing_removes_nothing_here(memory: MemoryDriver, sealed: bool, left: int, masked: bool) -> None:
+    update = Call("STREAM.UPDATE.S1", {"name": "S1", "max_msgs_per_subject": 1, "sealed": sealed})
+    one, other = state("S1", 1), state("S1", left)
+    assert explained("C-74", memory, update, one, other, "state.messages") is masked
 
 
 @pytest.mark.parametrize(
