@@ -18,6 +18,7 @@ from tests.differ.moments import (
     consumer_config,
     consumer_configs,
     error_numbers,
+    error_of,
     filters_changed,
     last_status,
     place,
@@ -38,9 +39,9 @@ def _replay_of_pulls(moment: Moment, difference: Difference) -> bool:
 
 
 def _replicas_of_consumers(moment: Moment, difference: Difference) -> bool:
-    """C-45 (CFG-16): replicas of a consumer are those of the topics; no number is refused."""
-    refused, other = error_numbers(moment)
-    return refused == 10074 and other in (None, 10059, 10134)
+    """C-45 (CFG-16): replicas of a consumer are those of the topics; no number is refused, and other faults are named."""
+    asked = bool(consumer_config(moment.operation).get("num_replicas"))
+    return asked and error_of(moment.nats).get("err_code") == 10074
 
 
 def _reason_of_sampling(moment: Moment, difference: Difference) -> bool:
@@ -71,10 +72,13 @@ def _unlimited_beside_a_limit(moment: Moment, difference: Difference) -> bool:
 
 def _silent_after_new_filter(moment: Moment, difference: Difference) -> bool:
     """C-60 (CON-14): a filter that was changed before the first delivery starts the consumer over; NATS may deliver nothing."""
+    if not filters_changed(moment, place(moment, difference)):
+        return False
+    if difference.path[-2:] == ("ack_floor", "stream_seq"):
+        return "delivered" not in at(moment.railgun, difference.path[:-2])
     told = any("delivery" in frame for frame in moment.nats)
     given = any("delivery" in frame for frame in moment.railgun)
-    changed = filters_changed(moment, place(moment, difference))
-    return not difference.path and given and not told and changed
+    return not difference.path and given and not told
 
 
 def _miscounted(moment: Moment, difference: Difference) -> bool:
@@ -201,14 +205,18 @@ def _removal_under_ack_all(moment: Moment, difference: Difference) -> bool:
     return of_pending and something_removed(moment, about.stream)
 
 
-def _delayed_last_try(moment: Moment, difference: Difference) -> bool:
-    """C-67 (RDL-08): the last delivery's nak ends the message at once, with or without a delay; NATS waits the delay out."""
+def _nak_of_the_last_try(moment: Moment, difference: Difference) -> bool:
+    """C-67 (RDL-08): the last delivery's nak ends the message at once, and the floor passes it.
+
+    NATS waits a delay out, and its floor may stay behind.
+    """
     about = place(moment, difference)
-    if not {"ack_floor", "num_ack_pending", "state"} & set(difference.path):
+    of_floor = "ack_floor" in difference.path
+    if not of_floor and not {"num_ack_pending", "state"} & set(difference.path):
         return False
     for ack, delivery in acknowledged(moment):
         found = Place(delivery["stream"], delivery["consumer"])
-        if ack.body.startswith("-NAK ") and about in (found, Place(found.stream)):
+        if ack.body.startswith("-NAK" if of_floor else "-NAK ") and about in (found, Place(found.stream)):
             asked = [config.get("max_deliver") for config in consumer_configs(moment, found)]
             if any(type(most) is int and 0 < most <= delivery["deliveries"] for most in asked):
                 return True
@@ -256,7 +264,7 @@ CONSUMER_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-64", _width_of_numbers),
     Mask("C-65", _negative_patience, parts=True),
     Mask("C-66", _reason_of_bad_pulls),
-    Mask("C-67", _delayed_last_try, parts=True),
+    Mask("C-67", _nak_of_the_last_try, parts=True),
     Mask("C-68", _end_at_the_wall),
     Mask("C-70", _nothing_delivered),
     Mask("C-71", _same_floor),
