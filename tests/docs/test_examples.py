@@ -19,7 +19,7 @@ from tests.support.cell import Cell
 from tests.support.checkout import TOP
 from tests.support.commands import done, invoke
 
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
 ADDRESS = "localhost:9092"  # what the examples on Kafka connect to
 
 _FENCE = re.compile(
@@ -126,7 +126,7 @@ def test_the_configuration_files_of_the_text_are_what_a_worker_reads(tmp_path: P
     assert whole["node"] == NodeSection().model_dump()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in _LINK.findall(page.read_text(encoding="utf-8")):
         file, _, anchor = link.partition("#")
