@@ -1,4 +1,4 @@
-"""Advisories and metrics (ADV): what happened to streams and consumers, as JSON, for whoever wants to hear of it.
+"""Advisories and metrics (ADV): events of streams and consumers, sent out as JSON.
 
 They leave after the commit of the drain that caused them, and never hold it up (ADV-13). A stream that captures their
 subjects stores them too (ADV-01): those copies are sent to its owner in the same transaction.
@@ -24,15 +24,19 @@ _OF_STREAMS = "$JS.EVENT.ADVISORY.STREAM."
 _ACK = "$JS.EVENT.METRIC.CONSUMER.ACK"
 _ACK_TYPE = "io.nats.jetstream.metric.v1.consumer_ack"
 _DELIVERY = ("consumer_seq", "stream_seq", "deliveries")
-# kind of event: subject, type, fields of the event that are told
+# kind of event: subject, type, fields of the event
 _KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "max_deliver": (
+    "max_deliver": (  # ADV-02
         _OF_CONSUMERS + "MAX_DELIVERIES",
         _ADVISORY + "max_deliver",
         ("stream_seq", "deliveries"),
     ),
-    "terminated": (_OF_CONSUMERS + "MSG_TERMINATED", _ADVISORY + "terminated", (*_DELIVERY, "reason")),
-    "nak": (_OF_CONSUMERS + "MSG_NAKED", _ADVISORY + "nak", _DELIVERY),
+    "terminated": (
+        _OF_CONSUMERS + "MSG_TERMINATED",
+        _ADVISORY + "terminated",
+        (*_DELIVERY, "reason"),
+    ),  # ADV-03, ADV-04
+    "nak": (_OF_CONSUMERS + "MSG_NAKED", _ADVISORY + "nak", _DELIVERY),  # ADV-05
     "ack_sample": (_ACK, _ACK_TYPE, (*_DELIVERY, "ack_time")),
 }
 _CONSUMER_ACTIONS = {"created": "create", "deleted": "delete"}
@@ -46,28 +50,28 @@ class Advisories:
         self._partition = partition
         self._captures = captures
         self._journal = journal
-        self._told = 0  # by this owner
+        self._made = 0  # by this owner
 
     def of_stream(self, stream: str, action: str, drain: OpenDrain) -> None:
         """A stream was created (``create``), changed (``modify``) or deleted (``delete``) (ADV-12)."""
         subject = f"{_OF_STREAMS}{_STREAM_ACTIONS[action]}.{stream}"
-        self._tell(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, drain)
+        self._advise(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, drain)
 
     def of_consumer(self, stream: str, event: Event, drain: OpenDrain) -> None:
-        """Something happened at a consumer."""
+        """An event of a consumer."""
         fields: dict[str, Any] = {"stream": stream, "consumer": event.consumer}
         if event.kind in _CONSUMER_ACTIONS:
             subject, kind = _OF_CONSUMERS + event.kind.upper(), _ADVISORY + "consumer_action"
             fields["action"] = _CONSUMER_ACTIONS[event.kind]
         else:
-            subject, kind, told = _KINDS[event.kind]
-            fields |= {name: getattr(event, name) for name in told}
-        self._tell(f"{subject}.{stream}.{event.consumer}", kind, fields, drain)
+            subject, kind, names = _KINDS[event.kind]
+            fields |= {name: getattr(event, name) for name in names}
+        self._advise(f"{subject}.{stream}.{event.consumer}", kind, fields, drain)
 
-    def _tell(self, subject: str, kind: str, fields: dict[str, Any], drain: OpenDrain) -> None:
-        self._journal.on_undo(partial(setattr, self, "_told", self._told))
-        self._told += 1
-        seed = f"{self._partition}/{self._told}/{drain.moment}/{subject}"
+    def _advise(self, subject: str, kind: str, fields: dict[str, Any], drain: OpenDrain) -> None:
+        self._journal.on_undo(partial(setattr, self, "_made", self._made))
+        self._made += 1
+        seed = f"{self._partition}/{self._made}/{drain.moment}/{subject}"
         identity = blake2b(seed.encode("utf-8"), digest_size=11).hexdigest()
         body = {"type": kind, "id": identity, "timestamp": rfc3339(drain.moment), **fields}
         data = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8")

@@ -17,16 +17,16 @@ from railgun.shard.drain import Input
 from railgun.state import keys
 from railgun.state.table import Overlay
 
-_SLEW: Final = 50  # a time that is ahead of its clock loses one part in so many until the clock has caught up
+_SLEW: Final = 50  # a time that is ahead of its clock loses one part in 50 until the clock has caught up
 
 
 def gone_on(said: int, clock: int, passed: int) -> int:
-    """The time after ``said``, when so much has passed and the clock shows this: never earlier, never at a stop."""
+    """The time after ``said``, when ``passed`` ns have passed and the clock shows ``clock``: it never goes back and never stops."""
     return max(clock, said + passed - passed // _SLEW)
 
 
 class SteadyClock:
-    """The wall clock of a worker, ns, as far as it goes forward; where it was set back, time goes on from where it was."""
+    """The wall clock of a worker, ns. It never goes back: where the clock of the machine is set back, time goes on from where it was."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class ShardClock:
 
     def __init__(self, *, adjustable: bool) -> None:
         self._adjustable = adjustable  # node.test_clock
-        self.newest = 0  # at which something was stored; never above the shard's time
+        self.newest = 0  # the newest time at which a message was stored; never above the shard's time
         self.time = 0
-        self._looked = 0  # the driver's clock when the time was told last; 0: not yet
+        self._looked = 0  # the driver's clock when the time was asked last; 0: not yet
         self._shift = 0
-        self._before = (0, 0, 0)  # the drain that is being decided
+        self._before = (0, 0, 0)  # the times before the drain that is being decided
 
     def load(self, overlay: Overlay, newest: int, said: int) -> None:
-        """Go on from what the table holds: the newest time of receipt, and the shard's time of then."""
+        """Go on from the times in the table: the newest time of receipt, and the shard's time at that moment."""
         self.newest = newest
         self.time = max(said, newest)
         self._load_shift(overlay)
@@ -70,12 +70,12 @@ class ShardClock:
         self._shift = 0 if stored is None else int.from_bytes(stored, "big")
 
     def receive(self, given: Input) -> None:
-        """A record was received: what it stores is stored at the broker's time, if that is not ahead of the shard's."""
-        if not given.early:  # what came before it is stored later
+        """A record was received: its messages are stored at the broker's time, if that is not ahead of the shard's."""
+        if not given.early:  # records that came before it are stored later
             self.newest = max(self.newest, min(given.time + self._shift, self.time))
 
     def stored(self, moment: int) -> None:
-        """Something was stored at this moment of the shard's time: nothing is stored at an earlier one."""
+        """A message was stored at this moment of the shard's time: none is stored at an earlier one."""
         self.newest = max(self.newest, moment)
 
     def begin(self) -> None:
@@ -83,7 +83,7 @@ class ShardClock:
         self._before = self.newest, self.time, self._looked
 
     def aborted(self, overlay: Overlay) -> None:
-        """It never happened: nobody has heard its times."""
+        """The drain never happened: no client has seen its times."""
         self.newest, self.time, self._looked = self._before
         self._load_shift(overlay)
 
@@ -95,7 +95,7 @@ class ShardClock:
         return self.time
 
     def driver(self, moment: int) -> int:
-        """What the driver's clock shows at this moment of the shard's time; 0 while nobody has asked for the time."""
+        """What the driver's clock shows at this moment of the shard's time; 0 while the time was never asked."""
         if not self._looked:
             return 0
         missing = max(0, moment - self.time)

@@ -8,7 +8,7 @@ from railgun.model.headers import HeaderList, block_size
 from railgun.protocol.commands import PublishPack
 
 _PACK_BYTES: Final = 1024 * 1024  # a larger message travels alone
-_MESSAGE_BYTES: Final = 300  # what a message costs beside its parts, at most
+_MESSAGE_BYTES: Final = 300  # bytes of a message beside its parts, at most
 
 
 class Copies:

@@ -65,7 +65,7 @@ class ShardCore:
         """
         self.partition = partition
         self.cursor = Cursor()
-        self._spent = False  # a drain is durable that this core has not followed, or not to its end
+        self._spent = False  # a drain is durable that this core has not followed to its end
         self._table = table
         self._overlay = Overlay(table)
         self._clock = ShardClock(adjustable=test_clock)
@@ -98,7 +98,7 @@ class ShardCore:
     # -- life
 
     def load(self) -> None:
-        """Take over what the table holds; before the first :meth:`apply`, and after a restore."""
+        """Read the state from the table; before the first :meth:`apply`, and after a restore."""
         data = self._overlay.get(keys.CURSOR)
         cursor = _NOTHING_READ if data is None else decoded(keys.CURSOR, wire.decode, "shard_cursor", data)
         self.cursor.load(cursor)
@@ -115,7 +115,7 @@ class ShardCore:
         self._timers.load()
 
     def next_deadline(self) -> int | None:
-        """When :meth:`apply` has something to do even without input (the driver's clock, ns)."""
+        """The driver's clock, ns, at which :meth:`apply` has something to do even without input."""
         by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
         if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
@@ -126,7 +126,7 @@ class ShardCore:
 
     @property
     def time(self) -> int:
-        """The shard's time when it was last looked at, by this owner or a former one, ns."""
+        """The shard's time of the last drain, by this owner or a former one, ns."""
         return self._clock.time
 
     def last_sequences(self) -> dict[str, int]:
@@ -134,7 +134,7 @@ class ShardCore:
         return {state.name: state.last_seq for state in self._streams}
 
     def set_aside(self, incarnation: int, reason: str) -> None:
-        """Do not serve this stream, nothing of which is removed; before :meth:`load`."""
+        """This stream is not served, and nothing of it is removed; before :meth:`load`."""
         self._streams.set_aside(incarnation, reason)
 
     @property
@@ -143,7 +143,7 @@ class ShardCore:
         return self._streams.aside.reasons
 
     def unreadable(self) -> dict[str, str]:
-        """What is not served because it cannot be read, with the reasons."""
+        """Streams, consumers and reservations that are not served because they cannot be read, with the reasons."""
         return self._dispatcher.unreadable()
 
     @property
@@ -154,7 +154,7 @@ class ShardCore:
     # -- a drain
 
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
-        """Decide everything in ``inputs``, and whatever is due at ``now``: the driver's clock, ns, which never goes back."""
+        """Decide all ``inputs``, and everything that is due at ``now``: the driver's clock, ns, which never goes back."""
         drain = self._begin(now)
         self._clock.moment(now)
         self._consumers.begin(drain)
@@ -163,7 +163,7 @@ class ShardCore:
         self._clock.stored(drain.stored_at)
         self._long_calls.go_on(drain)
         for given in inputs:
-            if not self.cursor.take(given):
+            if not self.cursor.decide(given):
                 continue  # decided before: it was taken early, or the group's offsets were older than the cursor
             self._clock.receive(given)
             drain.record_time, drain.late = given.time, lateness(given, now)
@@ -183,8 +183,8 @@ class ShardCore:
         """A drain that does nothing but refuse this one input, which could not be applied."""
         drain = self._begin(self._open.wall)  # which nothing here asks for
         drain.reject(culprit, reason)
-        self.cursor.take(culprit)
-        with suppress(WireError):  # nobody to answer: it is in ``rejected``
+        self.cursor.decide(culprit)
+        with suppress(WireError):  # no client to answer: it is in ``rejected``
             self._dispatcher.refuse(culprit, refusals.unavailable(reason), drain)
         return self._finished(drain)
 
@@ -198,7 +198,7 @@ class ShardCore:
     def committed(
         self, drain: Drain, first_offsets: Mapping[str, int], reached: Reached | None = None
     ) -> None:
-        """The drain is durable. Whatever is raised here, the core is spent.
+        """The drain is durable. After any exception here the core is spent.
 
         ``first_offsets``: log topic to the offset of the first message of its append; ``reached``: the place in the
         changelog behind the drain's own changes.
@@ -220,7 +220,7 @@ class ShardCore:
         self._spent = False
 
     def aborted(self) -> None:
-        """The last drain never happened: back to what the table holds."""
+        """The last drain never happened: the core goes back to the state of the table."""
         self._must_not_be_spent()
         self._overlay.clear()
         self.cursor.aborted()

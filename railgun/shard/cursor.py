@@ -1,4 +1,4 @@
-"""Which records of its input a shard has decided: the cursor that every transaction writes.
+"""The cursor of a shard: which records of its input it has decided. Every transaction writes it.
 
 Everything below an offset of each topic, and single commands beyond it that were taken before their turn
 (:mod:`railgun.worker.shards.inbox`). It is in the transaction that holds their decisions, so that no record is decided twice.
@@ -33,7 +33,7 @@ class Cursor:
         self._received = [stored["commands_received"], stored["forwards_received"]]
 
     def stored(self) -> dict[str, Any]:
-        """For the transaction; what was decided ahead as the distance of each from the one before."""
+        """The fields for the transaction; offsets decided ahead are written as distances from the one before."""
         places = [self.commands, *sorted(self._ahead)]
         ahead = [after - before for before, after in pairwise(places)]
         return {
@@ -65,7 +65,7 @@ class Cursor:
             self._ahead.clear()
 
     def anew(self, inputs: Iterable[Input]) -> list[Input]:
-        """Records with the offset of one that was decided, and yet received later than all of them."""
+        """Records whose offset was decided already, and that were yet received later than all decided records."""
         below = (self.commands, self.forwards)
         decided = [given for given in inputs if given.offset < below[given.forwarded]]
         return [given for given in decided if 0 < self._received[given.forwarded] < given.time]
@@ -83,7 +83,7 @@ class Cursor:
     def _now(self) -> tuple[int, int, set[int], list[str], list[int]]:
         return self.commands, self.forwards, set(self._ahead), list(self._topics), list(self._received)
 
-    def take(self, given: Input) -> bool:
+    def decide(self, given: Input) -> bool:
         """The record is decided now; False if it was decided before."""
         self._received[given.forwarded] = max(self._received[given.forwarded], given.time)
         if given.forwarded:

@@ -1,6 +1,6 @@
-"""The intake of a shard: what a record asks for, who must decide it, and the answer.
+"""The dispatcher of a shard: each record goes to the part that decides it.
 
-Commands for streams that live elsewhere are passed on to their owner. Bytes that are no command raise WireError, which
+Commands for streams that live elsewhere are passed on to their owner. Bytes that are not a command raise WireError, which
 the core turns into a record of ``rejected``.
 """
 
@@ -55,7 +55,7 @@ _REMOVALS = (Operation.MSG_DELETE, Operation.STREAM_PURGE)
 
 
 class Dispatcher:
-    """Takes the records of one shard, one at a time."""
+    """Receives the records of one shard, one at a time."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class Dispatcher:
         self._long_calls = long_calls
 
     def receive(self, given: Input, drain: OpenDrain) -> None:
-        """Decide one record. Raises WireError for what is no command."""
+        """Decide one record. Raises WireError if it is not a command."""
         if given.forwarded:
             self._forward(Forward.decode(given.value or b""), given, drain)
         else:
             self._command(_kind_of(given), given, drain)
 
     def refuse(self, culprit: Input, refusal: Refusal, drain: OpenDrain) -> None:
-        """Answer whoever waits for this record, which could not be applied. Raises WireError if nobody does."""
+        """Answer the client of a record that could not be applied. Raises WireError if the record cannot be read."""
         kind, value = _kind_of(culprit), culprit.value or b""
         if culprit.forwarded:
             forward = Forward.decode(value)
@@ -114,7 +114,7 @@ class Dispatcher:
             self._consumers.refuse(command, refusal, drain)
 
     def unreadable(self) -> dict[str, str]:
-        """What of the shard is not served because it cannot be read, with the reasons."""
+        """Streams, consumers and reservations that are not served because they cannot be read, with the reasons."""
         consumers = {
             f"the consumer {name} of the stream {state.name}" if name else f"a consumer of {state.name}": why
             for state in self._streams
@@ -122,7 +122,7 @@ class Dispatcher:
         }
         return {**self._streams.aside.listed(), **consumers, **self._registrar.unreadable}
 
-    # -- what it is
+    # -- kinds of records
 
     def _command(self, kind: str, given: Input, drain: OpenDrain) -> None:
         value = given.value or b""
@@ -146,7 +146,7 @@ class Dispatcher:
             pack = plain_pack(given)
             if not self._passed_on(pack.stream, PACK, pack.encode(), drain):
                 self._publishing.plain(pack, given, drain)
-        elif kind != NOTHING:  # which only shows where the topic ends (node.inputs)
+        elif kind != NOTHING:  # which only shows where the topic ends (worker.shards.inputs)
             raise WireError(f"there is no command of the kind {kind!r}")
 
     def _forward(self, forward: Forward, given: Input, drain: OpenDrain) -> None:
@@ -154,7 +154,7 @@ class Dispatcher:
             self._passed_here(forward, given, drain)
             return
         if forward.kind == "nothing":
-            return  # it only carried the end of a transaction (node.unfinished)
+            return  # it only carried the end of a transaction (worker.shards.undecided)
         _check_forward(forward)
         if forward.kind == "released":
             for waiting in self._registrar.released(forward):
@@ -249,13 +249,13 @@ class Dispatcher:
         )
 
     def _advance_clock(self, body: bytes, drain: OpenDrain) -> Frame:
-        """For tests: time jumps, and what is due then happens."""
+        """For tests: time jumps, and everything that is due by then happens."""
         nanos = bodies.parse_advance(body)
         if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
             return responses.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
         self._clock.moment(drain.wall)
         for state in drain.touched.values():
-            self._timers.watch(state)  # what this drain stored may be over, too
+            self._timers.watch(state)  # messages of this drain may expire, too
         self._timers.run(drain)
         self._consumers.run(drain)
         return Frame([], json.dumps({"now": drain.moment}).encode("utf-8"))
@@ -279,7 +279,7 @@ def _kind_of(given: Input) -> str:
 
 
 def _check_forward(forward: Forward) -> None:
-    """Only shards write forwards; one that is damaged must not reach the tables. Raises WireError."""
+    """Only shards write forwards; a damaged one must not reach the tables. Raises WireError."""
     if not 0 < forward.incarnation < _LARGEST_INCARNATION:
         raise WireError(f"there is no incarnation {forward.incarnation}")
     if forward.kind not in ("create", "update") and forward.outcome != "active":

@@ -1,9 +1,9 @@
-"""What goes into a shard and what comes out: the seam between the decisions and whatever carries them.
+"""The input and the output of a shard: the seam between the decisions and the driver that carries them.
 
 A shard's core (:mod:`railgun.shard.core`) turns a list of :class:`Input` into one :class:`Drain`. A driver (Kafka, or
 the memory transport) makes the drain durable as one transaction, and tells the core whether it was.
 
-The commit divides a drain. Before it everything can be undone, and the same inputs applied again; so whatever can fail and
+The commit divides a drain. Before it everything can be undone, and the same inputs applied again; so everything that can fail and
 can be computed beforehand is in the drain when it is decided. After it there is only the way forward: a core that fails
 then is dropped, and the state is restored from the changelog (:class:`AfterCommit`).
 """
@@ -40,7 +40,7 @@ class Input(NamedTuple):
 
 
 class _Record(Protocol):
-    """What a record takes memory for."""
+    """The parts of a record that take memory."""
 
     @property
     def key(self) -> bytes | None: ...
@@ -51,7 +51,7 @@ class _Record(Protocol):
 
 
 def record_bytes(record: _Record) -> int:
-    """What a record costs in memory while it waits, near enough: most of it is not its bytes but the objects around them."""
+    """Memory of a record while it waits, approximately: most of it is not its bytes but the objects around them."""
     return _OBJECTS + len(record.value or b"") + len(record.key or b"") + _HEADER * len(record.headers)
 
 
@@ -113,7 +113,7 @@ class Replies:
         return ReplyBatch(shard, epoch, self.packs, self.answers, self.leases)
 
     def halves(self) -> tuple[Replies, Replies]:
-        """The same in two parts, neither of them empty if there are at least two answers."""
+        """The answers in two parts, neither of them empty if there are at least two answers."""
         middle, first, second = len(self) // 2, Replies(), Replies()
         for number, pack in enumerate(self.packs):
             (first if number < middle else second).packs.append(pack)

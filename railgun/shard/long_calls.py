@@ -1,14 +1,14 @@
 """Calls that may take longer than one drain: looking through a long stream, purging millions of messages.
 
-What a stream has left to remove goes on in the same way, with or without somebody who waits for it.
+Messages that a stream has left to remove go on in the same way, with or without a client that waits for it.
 
 A call is answered in the drain that brings it if that takes no more than a slice. Otherwise it goes on in the next drains, a
 slice in each, while everything else goes on too, and is answered when it ends. Calls under way are in memory only: with
-a new owner they end unanswered, and whoever waits asks again.
+a new owner they end unanswered, and their clients ask again.
 
-A drain that is aborted takes back what it did: calls that remove something go on from what they had noted before, and those
-that only look start again if their stream was loaded again. So does whoever searches by subject if the stream has built its
-index by subject anew: places in the old one say nothing.
+A drain that is aborted takes back what it did: calls that remove messages go on from what they had noted before, and calls
+that only read start again if their stream was loaded again. So do searches by subject if the stream has built its index by
+subject anew: places in the old one say nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
-SLICE = 25_000  # messages looked at in one drain by the calls that go on, and as many by those that begin: some 30 ms each
-LEAST = 2_000  # what each call may do at once, however many begin with it
+SLICE = 25_000  # messages read in one drain by the calls that go on, and as many by those that begin: some 30 ms each
+LEAST = 2_000  # messages that each call may read at once, however many begin with it
 AT_ONCE = 1_000  # calls under way; more are refused
 
 
@@ -44,7 +44,7 @@ Begin = Callable[[OwnedStream | None, Turn], Steps[Answer]]
 
 
 class Call(NamedTuple):
-    """Who waits for which answer, and how to come to it."""
+    """The client that waits for an answer, and how to come to the answer."""
 
     client: str
     request: int
@@ -52,7 +52,9 @@ class Call(NamedTuple):
     incarnation: int
     changes: bool  # the stream is touched whenever it goes on
     begin: Begin
-    refused: list[Frame] | None  # where too many are under way; None: never, what it ends is decided already
+    refused: (
+        list[Frame] | None
+    )  # the answer where too many are under way; None: never refused, because its change is decided already
     memo: Mapping[str, int] = MappingProxyType({})
 
 
@@ -65,7 +67,7 @@ class _Running(NamedTuple):
     steps: Steps[Answer]
 
     def is_of(self, stream: OwnedStream | None) -> bool:
-        """Whether it can go on: nothing that it looks into was replaced."""
+        """Whether it can go on: nothing that it reads was replaced."""
         return self.stream is stream and (stream is None or self.subjects == stream.subjects_built)
 
 
@@ -106,7 +108,7 @@ class LongCalls:
     # -- a drain
 
     def go_on(self, drain: OpenDrain) -> None:
-        """A slice for what is under way: calls in turn, then streams that are behind. At the beginning of a drain."""
+        """A slice for the calls under way, in turn, then for streams that are behind. At the beginning of a drain."""
         self._left = SLICE
         for number in list(self._calls):
             if self._left <= 0:
@@ -125,13 +127,13 @@ class LongCalls:
         """A call that has just come: answered at once, or under way from now on."""
         self._number += 1
         if call.changes and call.refused is not None and self._is_full:
-            # No half of it, if there may be no other half.
+            # Not even its first half: there may be no room for the second.
             drain.answer(call.client, call.request, call.refused)
         else:
             self._run(self._number, call, drain, max(self._left, LEAST))
 
     def _run(self, number: int, call: Call, drain: OpenDrain, limit: int) -> bool:
-        """Let the call do so much; whether it is answered."""
+        """Let the call do so much. Returns whether it is answered."""
         stream = self._streams.get(call.stream)
         if stream is not None and stream.incarnation != call.incarnation:
             stream = None  # another one of the same name

@@ -13,7 +13,7 @@ from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.demand import ConsumerKey
 from railgun.shard.drain import Drain, Input, Rejected, Replies
 
-_FIELD = 10  # what a field or its length costs, at most
+_FIELD = 10  # bytes of a field or its length, at most
 _REFUSAL = 4 * _FIELD
 
 
@@ -29,15 +29,17 @@ class OpenDrain:
         self.wall = wall  # the driver's clock, which never goes back
         self.decisions = Drain()
         self.touched: dict[str, OwnedStream] = {}  # by name
-        self.looked_at: set[str] = set()  # streams of which only what is not durable has changed
+        self.looked_at: set[str] = set()  # streams of which only memory has changed, nothing durable
         self.logs: dict[str, Stored] = {}  # by stream
         self.structural = False  # a stream was created, changed, deleted or swept
         self.record_time = 0  # the broker's time of the record that is being decided, ns
         self.late = 0  # how long ago that was, at least, ns
-        self.stored_at = 0  # the newest moment at which time, not a record, made the drain store something
-        self.at = 0  # incarnation of the stream that was worked on last, without being asked
+        self.stored_at = (
+            0  # the newest moment at which the drain stored a message by itself, not for a record
+        )
+        self.at = 0  # incarnation of the stream that was worked on last because of time, not of a record
         self.in_flight = 0  # messages taken so far (PUB-20)
-        self.ready: dict[ConsumerKey, None] = {}  # consumers that may have got work for themselves
+        self.ready: dict[ConsumerKey, None] = {}  # consumers that may have something to deliver
         self.last_before: dict[
             str, dict[str, int]
         ] = {}  # of streams that republish: last sequence by subject
@@ -68,7 +70,7 @@ class OpenDrain:
             self.replies(client).answers.append(Answer(request, frames))
 
     def answer_pack(self, client: str, reply: PackReply) -> None:
-        """Say what became of a pack; very many refusals are told by their numbers alone."""
+        """Answer a pack; very many refusals are sent by their numbers alone."""
         if sum(len(refusal.description) + _REFUSAL for _, refusal in reply.refusals) > LARGEST_BODY:
             bare = [(index, refusal._replace(description="")) for index, refusal in reply.refusals]
             reply = reply._replace(refusals=bare)
@@ -78,7 +80,7 @@ class OpenDrain:
         return self.decisions.replies.setdefault(client, Replies())
 
     def send(self, partition: int, forward: Forward) -> None:
-        """To another shard, or to this one in a later drain."""
+        """Send to another shard, or to this one in a later drain."""
         self.decisions.sent.append((partition, forward.encode()))
 
     def reject(self, given: Input, reason: str) -> None:

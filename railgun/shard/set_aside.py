@@ -1,4 +1,4 @@
-"""What of a shard's table cannot be read: set aside, refused in words to whoever asks, never removed.
+"""Streams that cannot be read from a shard's table: set aside, refused with the reason, never removed.
 
 A stream is set aside as a whole, because its messages, ids and limits only hold together. A consumer alone, where the stream
 does not remove messages for its sake (:meth:`~railgun.semantics.consumers.collection.Consumers.load`).
@@ -30,18 +30,18 @@ class SetAside:
         return incarnation in self._streams
 
     def refusal(self, name: str) -> Refusal | None:
-        """Why a stream that is not among those that are served cannot be asked; None if there is no such reason."""
+        """The refusal of calls for a stream that is set aside, or that may be; None if it is not."""
         for stream in self._streams.values():
             if stream.name == name:
                 return refusals.unavailable(f"the stream {name} is set aside: {stream.reason}")
         if any(not stream.name for stream in self._streams.values()):
-            # To say that there is no such stream might be wrong, and whoever hears it may act on it.
+            # "No such stream" might be wrong, and clients act on it.
             return refusals.unavailable(f"a stream that cannot be read is set aside, and {name} may be it")
         return None
 
     @property
     def reasons(self) -> dict[int, str]:
-        """By incarnation: why."""
+        """The reasons, by incarnation."""
         return {incarnation: stream.reason for incarnation, stream in self._streams.items()}
 
     def listed(self) -> dict[str, str]:

@@ -87,12 +87,12 @@ class ConsumerCalls:
     def create(
         self, request: ApiRequest, name: ApiName, stream: OwnedStream | None, turn: Turn
     ) -> Steps[list[Frame]]:
-        """Make or change a consumer; to find where it starts may take longer than a drain."""
+        """A consumer is made or changed. Finding where it starts may take longer than a drain."""
         if stream is None:
             return [error_response(name.operation, _unknown_stream(request, name))]
         asked, begins, found = api.parse_consumer(request.body, name), None, None
         if not isinstance(asked, Refusal):
-            # While it is looked for, the consumer may be made, deleted or changed: then it is looked for again.
+            # Meanwhile the consumer may be made, deleted or changed: then its start is looked for again.
             while (search := _search(stream, asked[0])) is not None and search != found:
                 begins, found = (yield from find(stream, asked[0], search.began)), search
         made = self._create(request, name, stream, turn.drain, begins)
@@ -179,14 +179,14 @@ class ConsumerCalls:
         return success_response(name.operation)
 
     def delete(self, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
-        """The consumer is gone, and whoever waits for it is told (CON-31)."""
-        self._report_events(stream, drain)  # while it is known what it wants to be done with dead letters
+        """The consumer is gone, and its waiting pulls are answered (CON-31)."""
+        self._report_events(stream, drain)  # while its configuration says where dead letters go
         self.dismiss(stream, consumer, drain)
         stream.consumers.delete(consumer)
         drain.touch(stream)
 
     def dismiss(self, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain) -> None:
-        """Forget what is in memory of a consumer that goes; its waiting pulls are told."""
+        """A consumer that goes is removed from memory; its waiting pulls are answered."""
         key = key_of(stream, consumer)
         self._push_targets.removed(key, consumer.config.deliver_subject)
         for pull in self._demand.forget(key):
@@ -202,14 +202,14 @@ class ConsumerCalls:
 
 
 class _Search(NamedTuple):
-    """For which consumer a start is looked for."""
+    """The consumer whose start is looked for."""
 
-    number: int  # 0: one that is to be made
+    number: int  # 0: a new consumer
     began: int  # as for :func:`find`
 
 
 def _search(stream: OwnedStream, config: ConsumerConfig) -> _Search | None:
-    """What has to be looked for before the consumer is made or changed; None: nothing that takes long."""
+    """The search that must precede making or changing the consumer; None: there is none."""
     existing = stream.consumers.get(config.name or "")
     if existing is None:
         return _Search(0, 0) if config.deliver_policy in SEARCHED else None
@@ -219,7 +219,7 @@ def _search(stream: OwnedStream, config: ConsumerConfig) -> _Search | None:
 
 
 def _unknown_stream(request: ApiRequest, name: ApiName) -> Refusal:
-    """There is no such stream (CON-25); a creation that cannot be read is told that first, as by the registrar."""
+    """The stream does not exist (CON-25). A creation that cannot be read is refused for that first, as by the registrar."""
     if name.operation in (Operation.CONSUMER_CREATE, Operation.CONSUMER_DURABLE_CREATE):
         asked = api.parse_consumer(request.body, name)
         if isinstance(asked, Refusal):
@@ -228,7 +228,7 @@ def _unknown_stream(request: ApiRequest, name: ApiName) -> Refusal:
 
 
 def _generated(stream: OwnedStream, request: ApiRequest, time: int) -> str:
-    """A name for a consumer without one: no other has it."""
+    """A unique name for a consumer that was given none."""
     seed = f"{stream.incarnation}/{request.client}/{request.request}/{time}"
     while True:
         name = blake2b(seed.encode("utf-8"), digest_size=5).hexdigest()

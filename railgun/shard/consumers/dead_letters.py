@@ -1,8 +1,8 @@
-"""Dead letters: copies of messages that ran out of deliveries or were terminated, in the stream that their consumer names.
+"""Dead letters (DLQ-10): copies of messages that ran out of deliveries or were terminated, in the stream that their consumer names.
 
-The copy is decided in the same transaction as what made the message dead: stored at once where the stream lives on this
-shard, sent to its owner otherwise. It keeps subject, headers and payload, whether the stream captures the subject or not,
-and says where it is from. What cannot be stored is kept in ``rejected`` with the reason: nothing is lost in silence.
+The copy is decided in the same transaction as the last delivery or the termination: stored at once where the stream lives on
+this shard, sent to its owner otherwise. It keeps subject, headers and payload, whether the stream captures the subject or not.
+A copy that cannot be stored is kept in ``rejected`` with the reason: nothing is lost in silence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ORIGIN_CONSUMER = "Railgun-Origin-Consumer"
 ORIGIN_DELIVERIES = "Railgun-Origin-Deliveries"
 ORIGIN_REASON = "Railgun-Origin-Reason"
 ORIGIN_TIME = "Railgun-Origin-Time"
-# Headers that are orders to the stream that takes the message: kept under another name, and not obeyed again.
+# Headers that are orders to the stream that stores the message: kept under another name, so that they are not obeyed again.
 ORDERS = {
     h.MSG_ID: "Railgun-Origin-Msg-Id",
     h.TTL: "Railgun-Origin-TTL",
@@ -47,7 +47,7 @@ _UNLIMITED = 1 << 62
 
 
 class LogUnreadable(Exception):
-    """The log cannot be read just now: the drain must be tried again, or a dead letter would be lost."""
+    """The log cannot be read just now. The drain must be tried again, or a dead letter would be lost."""
 
 
 ReadLog = Callable[[Sequence[Located]], list[StoredMessage | None]]
@@ -141,7 +141,7 @@ class DeadLetters:
 
 
 def _at_hand(stream: OwnedStream, sequence: int, stored: Stored | None) -> StoredMessage | None:
-    """The message, where it need not be read from the log; also if it was removed in this drain."""
+    """The message, if it need not be read from the log; also one that was removed in this drain."""
     at = 0 if stored is None else bisect_left(stored.sequences, sequence)
     if stored is not None and stored.sequences[at : at + 1] == [sequence]:
         return StoredMessage(
@@ -154,9 +154,9 @@ def _at_hand(stream: OwnedStream, sequence: int, stored: Stored | None) -> Store
 
 
 def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> HeaderList:
-    """Headers of a copy: the message's own, and its story."""
+    """DLQ-06: the headers of a copy are those of the message, and where it is from and why."""
     kept = [(ORDERS.get(name, name), value) for name, value in message.headers]
-    story = {
+    origin = {
         ORIGIN_STREAM: stream.name,
         ORIGIN_SEQUENCE: str(event.stream_seq),
         ORIGIN_CONSUMER: event.consumer,
@@ -164,7 +164,7 @@ def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> Header
         ORIGIN_REASON: event.reason or "terminated",
         ORIGIN_TIME: rfc3339(message.time_ns),
     }
-    return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in story.items()]
+    return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in origin.items()]
 
 
 def _as_input(stream: OwnedStream, event: Event, message: StoredMessage | None, time: int) -> Input:
@@ -173,6 +173,6 @@ def _as_input(stream: OwnedStream, event: Event, message: StoredMessage | None, 
 
 
 def _rejected(stream: str, subject: str, headers: HeaderList, payload: bytes, time: int) -> Input:
-    """A copy in the form of a record that was read: ``rejected`` keeps such."""
+    """A copy in the form of a record that was read, which is what ``rejected`` keeps."""
     about = [*headers, (h.PLAIN_SUBJECT, subject.encode("utf-8"))]
     return Input(True, -1, time, stream.encode("utf-8"), about, payload)

@@ -1,7 +1,7 @@
-"""Deliveries over the API by name: pulls, acknowledgements and flow control, as clients without our code send them.
+"""Deliveries over the API by name: pulls, acknowledgements and flow control, as clients without railgun's code send them.
 
-Answers are frames, or None where nobody is answered here: pulls are answered by leases, and an acknowledgement of what was
-never delivered not at all (ACK-17). Where no consumer listens for it, whoever asks is told so at once (CON-31, ACK-04).
+Answers are frames, or None where nothing is answered here: pulls are answered by leases, and an acknowledgement of a message
+that was never delivered gets no answer (ACK-17). Where no consumer handles the call, it is answered so at once (CON-31, ACK-04).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELIVERIES = frozenset({Operation.CONSUMER_MSG_NEXT, Operation.ACK, Operation.FL
 
 
 class RawDeliveries:
-    """Reads what such clients send, and has it done as for everybody else."""
+    """Reads such calls, and applies them as the commands of other clients."""
 
     def __init__(self, commands: ConsumerCommands, pushing: Pushing) -> None:
         self._commands = commands

@@ -1,8 +1,8 @@
-"""Which streams store what shards themselves send out: advisories, and messages that are republished.
+"""Captures: streams that store what shards themselves send out, which is advisories and republished messages.
 
-The registrar knows all subjects. Whenever a stream comes to capture something that shards send out, or ceases to, it tells
-every shard; so a shard that has something to send looks at a short list, which is empty most of the time, and nobody else
-is asked. A copy travels to the owner of the capturing stream in the transaction that sends it out.
+The registrar knows all subjects. Whenever a stream comes to capture a subject that shards send to, or ceases to, it sends the
+list to every shard. So a shard looks at a short list, which is empty most of the time, and asks no other shard. A copy travels
+to the owner of the capturing stream in the transaction that sends it out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def captured(configs: Iterable[StreamConfig]) -> dict[str, list[str]]:
 
 
 def _pattern(destination: str) -> str:
-    """The subjects that a transform can lead to; what it puts in may hold several tokens."""
+    """The subjects that a transform can lead to; a placeholder may become several tokens."""
     tokens = destination.split(".")
     for at, token in enumerate(tokens):
         if token.startswith("$") and token[1:].isdigit():
@@ -50,7 +50,7 @@ def _pattern(destination: str) -> str:
 
 
 class Captures:
-    """What one shard knows of them; and what this drain has to send to them."""
+    """The captures that one shard knows, and the copies that this drain has for them."""
 
     def __init__(self, overlay: Overlay, partition: int, partitions: int, send: Send) -> None:
         self._overlay = overlay
@@ -62,17 +62,17 @@ class Captures:
         self._offered = Copies()
 
     def load(self) -> None:
-        """Read it from the table; what was offered in a dropped drain is forgotten."""
+        """Read the list from the table; copies of a dropped drain are forgotten."""
         self._text = self._overlay.get(keys.CAPTURES) or b""
         try:
             self._streams = _parse(self._text) if self._text else {}
-        except WireError as error:  # the registrar tells it again with the next change
+        except WireError as error:  # the registrar sends it again with the next change
             log.error("shard %d: which streams capture advisories cannot be read: %s", self._partition, error)
             self._streams = {}
         self._offered = Copies()
 
     def learn(self, text: bytes) -> None:
-        """The registrar says which they are. Raises WireError."""
+        """The list, as the registrar sends it. Raises WireError."""
         streams = _parse(text)
         if text != self._text:
             self._streams, self._text = streams, text
@@ -85,15 +85,17 @@ class Captures:
             self.learn(text)
             for partition in range(self._partitions):
                 if partition != self._partition:
-                    told = Forward(self._partition, "command", "", command_kind=CAPTURES, command=text)
-                    self._send(partition, told)
+                    list_of_captures = Forward(
+                        self._partition, "command", "", command_kind=CAPTURES, command=text
+                    )
+                    self._send(partition, list_of_captures)
 
     @property
     def any(self) -> bool:
         return bool(self._streams)
 
     def offer(self, subject: str, headers: HeaderList, payload: bytes) -> None:
-        """Something is sent out on the subject: whoever captures it gets a copy when the drain ends."""
+        """A message is sent out on the subject: a stream that captures it gets a copy when the drain ends."""
         for stream, own in self._streams.items():
             if own.matches(subject):
                 self._offered.add(stream, subject, headers, payload)

@@ -94,17 +94,17 @@ class OwnedStreams:
                 raise ValueError(f"the configuration of {state.config.name} in the record of {state.name}")
         except StoreError:
             raise
-        except Exception as error:  # whatever a damaged value leads to, the others are served
+        except Exception as error:  # a damaged value may lead to any error; the other streams are served
             log.exception(
                 "shard %d: the stream of incarnation %d cannot be read", self._partition, incarnation
             )
             self._memory.forget(incarnation)
             self.set_aside(incarnation, str(error) or repr(error))
         else:
-            self._keep(state)
+            self._add(state)
 
     def set_aside(self, incarnation: int, reason: str) -> None:
-        """Do not serve this stream, if the table has it; before :meth:`load`, or while it runs."""
+        """This stream is not served, if the table has it; before :meth:`load`, or while the shard runs."""
         if self._overlay.get(keys.stream(incarnation)) is None:
             return
         try:
@@ -113,7 +113,7 @@ class OwnedStreams:
             name = ""
         self.aside.add(incarnation, name, reason)
 
-    def _keep(self, state: OwnedStream) -> None:
+    def _add(self, state: OwnedStream) -> None:
         state.bodies.recent = self.recent
         if not state.deleting:
             backlog.note(state)
@@ -128,7 +128,7 @@ class OwnedStreams:
 
     @property
     def stored_bytes(self) -> int:
-        """What all streams hold together, without those that are being removed."""
+        """Bytes of all streams together, without those that are being removed."""
         return self._memory.stored_bytes.total
 
     def behind(self) -> list[OwnedStream]:
@@ -138,7 +138,7 @@ class OwnedStreams:
 
     @property
     def sweeping(self) -> bool:
-        """There are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
+        """Whether there are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
         return bool(self._doomed or self._memory.untidy)
 
     # -- changes
@@ -151,7 +151,7 @@ class OwnedStreams:
             return None, responses.refusal_frame(refused)
         known = self._states.get(forward.stream)
         if known is not None and known.incarnation != forward.incarnation:
-            known = None  # it speaks of a stream that is gone
+            known = None  # the forward is about a stream that is gone
         if forward.kind == "create":
             return self._create(forward, known, time, drain)
         if known is None:
@@ -168,12 +168,13 @@ class OwnedStreams:
         if known is not None:  # CFG-06: the registrar has seen that the configuration is the same
             self._release(forward, "unchanged")
             return None, responses.create_response(known, created=False)
+        # CLU-11: a stream has one log topic and one owner, which the registry names.
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
         state = OwnedStream(
             self._overlay, config.name, forward.incarnation, config, time, topic, self._memory
         )
-        self._keep(state)
+        self._add(state)
         drain.topics.append(TopicChange(topic, state.compacted))
         drain.registry.append((registry.stream_key(state.name), self._registered(state)))
         self._release(forward, "active", config.to_json())
@@ -239,7 +240,7 @@ class OwnedStreams:
             del self._doomed[name]
 
     def refused(self, forward: Forward) -> None:
-        """The change could not be carried out: the registrar must not wait for it."""
+        """A change could not be carried out: the registrar must not wait for it."""
         stays = forward.stream in self._states or forward.incarnation in self.aside
         self._release(forward, "unchanged" if stays else "gone")
 

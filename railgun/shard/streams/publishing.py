@@ -1,4 +1,4 @@
-"""Publishes at their owner: packs of the facade, and plain records of producers without our code."""
+"""Publishes at their owner: packs of clients, and plain records of producers without railgun's code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Publishing:
         self._quarantined = quarantined
 
     def pack(self, pack: PublishPack, drain: OpenDrain) -> None:
-        """Store, find to be duplicates, or refuse the messages of a pack, and answer its client."""
+        """The messages of a pack are stored, found to be duplicates or refused, and its client is answered."""
         state = self._streams.get(pack.stream)
         refused = self._refusal(pack.stream, state)
         if state is None or refused is not None:
@@ -41,7 +41,7 @@ class Publishing:
             drain.answer_pack(pack.client, reply)
 
     def plain(self, pack: PublishPack, given: Input, drain: OpenDrain) -> None:
-        """A plain record, read as a pack of one: nobody is answered, so a refusal goes to ``rejected``."""
+        """A plain record, read as a pack of one. It has no client to answer, so a refusal goes to ``rejected``."""
         state = self._streams.get(pack.stream)
         refused = self._refusal(pack.stream, state)
         if state is None or refused is not None:
@@ -94,13 +94,13 @@ def _note_last(state: OwnedStream, subjects: list[str], drain: OpenDrain) -> Non
 
 
 def refused_pack(pack: PublishPack, refusal: Refusal) -> PackReply:
-    """The answer to a pack of which nothing was stored."""
+    """The answer to a pack that was refused as a whole."""
     every = [(index, refusal) for index in range(len(pack.payloads))]
     return PackReply(pack.stream, pack.first_request, [], [], every)
 
 
 def plain_pack(given: Input) -> PublishPack:
-    """A plain record as a pack of one. Raises WireError where it does not say what it is for."""
+    """A plain record as a pack of one. Raises WireError if stream or subject are missing."""
     subject = h.first(given.headers, h.PLAIN_SUBJECT)
     if subject is None or not given.key:
         raise WireError(f"a plain publish needs the stream as its key and the header {h.PLAIN_SUBJECT}")

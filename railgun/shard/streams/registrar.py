@@ -47,14 +47,14 @@ class _Parsed:
         return config
 
     def retain(self, texts: set[str]) -> None:
-        """Forget the others, once there are as many of them."""
+        """All other texts are forgotten, once there are as many of them."""
         if len(self._known) > 2 * len(texts):
             self._known = {text: config for text, config in self._known.items() if text in texts}
 
 
 @dataclass(slots=True)
 class _Reservation:
-    """What the registrar knows of one stream."""
+    """The registrar's record of one stream."""
 
     name: str
     incarnation: int
@@ -66,12 +66,12 @@ class _Reservation:
 
     @property
     def expected(self) -> str:
-        """The configuration as its owner will have decided: it answers the client before the registrar knows."""
+        """The configuration after the change under way: its owner answers the client before the registrar knows."""
         return "" if self.pending == "delete" else self.pending_config or self.config
 
     @property
     def configs(self) -> list[str]:
-        """The configuration that holds, and the one that will if its owner agrees."""
+        """The present configuration, and the one that follows if its owner agrees."""
         return [text for text in (self.config, self.pending_config) if text]
 
     @property
@@ -120,7 +120,7 @@ class Registrar:
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """The names whose reservations cannot be read, with the reasons: nobody may change them."""
+        """Names whose reservations cannot be read, with the reasons. Their streams cannot be changed."""
         return {f"the reservation of the stream {name}": why for name, why in self._unreadable.items()}
 
     def known_streams(self) -> dict[str, list[str]]:
@@ -153,14 +153,14 @@ class Registrar:
         misplaced = bodies.addressed_otherwise(asked.config, name.stream)
         if name.operation is Operation.STREAM_CREATE:
             decided = misplaced or self._create(request, *asked, known, time)
-        else:  # an update that breaks a rule is told so first, whatever it addresses
+        else:  # an update that breaks a rule is refused for that first, whatever it addresses
             wrong = checked(asked.config, self._limits, pedantic=asked.pedantic)
             refused = wrong if isinstance(wrong, Refusal) else misplaced
             decided = refused or self._update(request, *asked, known, time)
         return None if decided is None else [responses.error_response(name.operation, decided)]
 
     def released(self, forward: Forward) -> list[bytes]:
-        """The owner has decided. The requests that waited for it, to be received again."""
+        """The owner has decided. Returns the requests that waited for it, to be received again."""
         known = self._reservations.get(forward.stream)
         if known is None or known.incarnation != forward.incarnation:
             return []
@@ -221,7 +221,7 @@ class Registrar:
     ) -> None:
         known.pending, known.pending_config = change, config
         self._save(known)
-        self._distribute_captures()  # before the stream exists: nothing that is sent out once it does is missed
+        self._distribute_captures()  # before the stream exists, so that it misses nothing once it does
         self._send(
             known.partition,
             Forward(
@@ -250,7 +250,7 @@ class Registrar:
         return overlaps(config, (self._parsed(text).subjects for one in others for text in one.configs))
 
     def _next_incarnation(self) -> int | None:
-        """A number that no stream ever had; None where the last one cannot be read."""
+        """A number that no stream ever had; None if the last one cannot be read."""
         stored = self._overlay.get(keys.NEXT_INCARNATION)
         if stored is not None and len(stored) != len(keys.number(0)):
             return None

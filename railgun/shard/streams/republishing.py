@@ -1,5 +1,7 @@
-"""Republishing (CFG-25): stored messages, sent out once more on another subject, to whoever listens there and to a stream that
-captures it. Nothing waits for it and nothing is kept of it: who does not listen at that moment misses it."""
+"""Republishing (CFG-25): stored messages are sent out once more on another subject, to its listeners and to a capturing stream.
+
+Nothing waits for it and nothing is kept of it: a client that does not listen at that moment misses it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from railgun.shard.streams.owned import OwnedStreams
 
 
 class Republishing:
-    """Sends out what a drain stored in streams that republish."""
+    """Sends out the new messages of streams that republish."""
 
     def __init__(self, streams: OwnedStreams, presences: Presences, captures: Captures) -> None:
         self._streams = streams
@@ -28,7 +30,7 @@ class Republishing:
         self._captures = captures
 
     def run(self, drain: OpenDrain) -> None:
-        """Look at everything that the drain stored."""
+        """Send out everything that the drain stored in such streams."""
         for name, stored in drain.logs.items():
             stream = self._streams.get(name)
             if stream is None or stream.config.republish is None or not stored.sequences:
@@ -70,7 +72,7 @@ class Republishing:
         payload: bytes,
         drain: OpenDrain,
     ) -> None:
-        """To every plain listener, and to one member of each group, by turns."""
+        """Send to every plain listener, and to one member of each group, by turns."""
         listeners = sorted(self._presences.listeners(destination))
         groups: dict[str, list[Listener]] = {}
         for one in listeners:

@@ -1,4 +1,4 @@
-"""Copies of stragglers, made at the end of a drain: from what is at hand, else from the log."""
+"""Copies of stragglers, made at the end of a drain: from memory or the table if possible, else from the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from railgun.semantics.streams.reading import place_of
 from railgun.shard.consumers.dead_letters import LogUnreadable, ReadLog
 
 log = logging.getLogger("railgun.shard")
-_REST = 1_000  # drains until a log is read again that could not be read
+_REST = 1_000  # drains until a log that could not be read is tried again
 
 
 class StragglerCopies:
@@ -21,7 +21,7 @@ class StragglerCopies:
         self._resting: dict[int, int] = {}  # by incarnation: drains to wait
 
     def make(self, stream: OwnedStream) -> None:
-        """Copy some, where there are any to copy. What cannot be read stays where it is, and holds the log up."""
+        """Copy some stragglers, if there are any. One that cannot be read stays where it is, and keeps the log from being trimmed."""
         found = stragglers.to_copy(stream)
         if not found or self._rests(stream.incarnation):
             return

@@ -1,4 +1,4 @@
-"""When a shard must look at a stream again although nobody asks: age and TTL end messages, ack waits end deliveries."""
+"""Timers of streams: age and TTL end messages, ack waits end deliveries, without any command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from railgun.shard.streams.owned import OwnedStreams
 
 
 class StreamTimers:
-    """Deadlines, one for each stream. One that is too early only looks again."""
+    """The next deadline of each stream. One that turns out too early only costs a look."""
 
     def __init__(self, streams: OwnedStreams) -> None:
         self._streams = streams
@@ -28,12 +28,12 @@ class StreamTimers:
         return self._deadlines.earliest
 
     def watch(self, state: OwnedStream) -> None:
-        """Look at the stream when its next message expires, or the next acknowledgement is overdue."""
+        """The stream is due when its next message expires, or its next acknowledgement is overdue."""
         for due in (state.expiry.next(), state.consumers.next_deadline()):
             self._deadlines.watch(state.name, due)
 
     def run(self, drain: OpenDrain) -> None:
-        """Do what is due by ``moment``."""
+        """Everything that is due by now."""
         for name in sorted(self._deadlines.pop_due(drain.moment)):
             state = self._streams.get(name)
             if state is None:
@@ -45,7 +45,7 @@ class StreamTimers:
 
 
 def _expire_messages(state: OwnedStream, drain: OpenDrain) -> None:
-    """Remove what age and TTL end; delete markers are stored at the moment."""
+    """Messages that age and TTL end are removed; delete markers are stored at this moment."""
     due = state.expiry.next()
     if due is None or due > drain.moment:
         return
@@ -57,7 +57,7 @@ def _expire_messages(state: OwnedStream, drain: OpenDrain) -> None:
 
 
 def _expire_waits(state: OwnedStream, drain: OpenDrain) -> None:
-    """Find what is to be delivered again (RDL-01)."""
+    """Deliveries whose ack wait is over become due for redelivery (RDL-01)."""
     due = state.consumers.next_deadline()
     if due is not None and due <= drain.moment:
         drain.looked_at.add(state.name)

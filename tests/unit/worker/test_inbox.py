@@ -59,9 +59,9 @@ def test_no_more_go_ahead_than_a_cursor_can_name(monkeypatch: pytest.MonkeyPatch
 
 def test_a_cursor_passes_over_what_was_decided_early_also_after_it_was_stored() -> None:
     cursor = Cursor()
-    assert all(cursor.take(record(number)) for number in (0, 1))
-    assert cursor.take(record(7, "consume")._replace(early=True))
-    assert cursor.take(record(9, "consume")._replace(early=True))
+    assert all(cursor.decide(record(number)) for number in (0, 1))
+    assert cursor.decide(record(7, "consume")._replace(early=True))
+    assert cursor.decide(record(9, "consume")._replace(early=True))
     assert (cursor.commands, cursor.stored()["ahead"]) == (2, [5, 2])
     again = Cursor()
     again.load(cursor.stored())
