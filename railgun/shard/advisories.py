@@ -31,11 +31,11 @@ _KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         _ADVISORY + "max_deliver",
         ("stream_seq", "deliveries"),
     ),
-    "terminated": (
+    "terminated": (  # ADV-03, ADV-04
         _OF_CONSUMERS + "MSG_TERMINATED",
         _ADVISORY + "terminated",
         (*_DELIVERY, "reason"),
-    ),  # ADV-03, ADV-04
+    ),
     "nak": (_OF_CONSUMERS + "MSG_NAKED", _ADVISORY + "nak", _DELIVERY),  # ADV-05
     "ack_sample": (_ACK, _ACK_TYPE, (*_DELIVERY, "ack_time")),
 }

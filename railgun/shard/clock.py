@@ -21,12 +21,12 @@ _SLEW: Final = 50  # a time that is ahead of its clock loses one part in 50 unti
 
 
 def gone_on(said: int, clock: int, passed: int) -> int:
-    """The time after ``said``, when ``passed`` ns have passed and the clock shows ``clock``: it never goes back and never stops."""
+    """The time after ``said``, when so much has passed and the clock shows this: it never goes back and never stops."""
     return max(clock, said + passed - passed // _SLEW)
 
 
 class SteadyClock:
-    """The wall clock of a worker, ns. It never goes back: where the clock of the machine is set back, time goes on from where it was."""
+    """The wall clock of a worker, ns. It never goes back: where the machine's clock is set back, time goes on from before."""
 
     def __init__(
         self,

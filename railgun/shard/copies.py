@@ -16,9 +16,8 @@ class Copies:
 
     def __init__(self) -> None:
         self._packs: list[PublishPack] = []
-        self._open: dict[
-            str, tuple[PublishPack, int]
-        ] = {}  # by stream: the pack that takes more, and its bytes
+        # By stream: the pack that takes more, and its bytes.
+        self._open: dict[str, tuple[PublishPack, int]] = {}
 
     def add(self, stream: str, subject: str, headers: HeaderList, payload: bytes) -> None:
         size = len(subject) + block_size(headers) + len(payload) + _MESSAGE_BYTES

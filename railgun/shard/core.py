@@ -246,9 +246,8 @@ class ShardCore:
     def _finished(self, opened: OpenDrain) -> Drain:
         drain = opened.decisions
         for name, state in opened.touched.items():
-            if (
-                not state.deleting
-            ):  # else it was sealed when it was deleted; what this drain stored in it is gone with it
+            # A stream that goes was sealed when it was deleted; what this drain stored in it is gone with it.
+            if not state.deleting:
                 self._sealing.seal(state, opened.logs.get(name), drain)
                 self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:

@@ -138,9 +138,8 @@ class Drain:
     sent: list[tuple[int, bytes]] = field(default_factory=list)  # (partition of forwards, Forward)
     rejected: list[Rejected] = field(default_factory=list)
     topics: list[TopicChange] = field(default_factory=list)
-    doomed_topics: list[str] = field(
-        default_factory=list
-    )  # deleted before the transaction; may be gone already
+    # Deleted before the transaction; may be gone already.
+    doomed_topics: list[str] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
     advisories: list[Advisory] = field(default_factory=list)
 

@@ -52,9 +52,8 @@ class Call(NamedTuple):
     incarnation: int
     changes: bool  # the stream is touched whenever it goes on
     begin: Begin
-    refused: (
-        list[Frame] | None
-    )  # the answer where too many are under way; None: never refused, because its change is decided already
+    # The answer where too many are under way; None: never refused, because its change is decided already.
+    refused: list[Frame] | None
     memo: Mapping[str, int] = MappingProxyType({})
 
 

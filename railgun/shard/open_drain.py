@@ -40,9 +40,8 @@ class OpenDrain:
         self.at = 0  # incarnation of the stream that was worked on last because of time, not of a record
         self.in_flight = 0  # messages taken so far (PUB-20)
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have something to deliver
-        self.last_before: dict[
-            str, dict[str, int]
-        ] = {}  # of streams that republish: last sequence by subject
+        # Of streams that republish: last sequence by subject.
+        self.last_before: dict[str, dict[str, int]] = {}
 
     @property
     def received(self) -> int:

@@ -1,4 +1,4 @@
-"""What all shards of a worker share: where the cluster is, what it was set up with, and whom to ask and tell."""
+"""The context that all shards of a worker share: the cluster, its settings, and the parts of the worker that they use."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ class ShardContext:
     clock: SteadyClock
     memory: WorkerMemory
     read_log: ReadLog
-    is_current: Callable[
-        [Membership], bool
-    ]  # is this, as far as we know ourselves, still our place in the group?
-    confirmed: Callable[[Membership], bool | None]  # does the group say so, too? None: cannot tell yet
+    # Is this, as far as the worker knows, still its place in the group?
+    is_current: Callable[[Membership], bool]
+    confirmed: Callable[[Membership], bool | None]  # does the group say so, too? None: not known yet
     on_room: Callable[[int], None]  # the inbox of the partition can take more
     on_crash: Callable[[BaseException], None]

@@ -61,7 +61,7 @@ class _NoTables(TableManager):
 
 
 class RailgunApp(faust.App):
-    """One worker. Whatever cannot go on ends the process with an exit code other than 0."""
+    """One worker. An error that it cannot recover from ends the process with an exit code other than 0."""
 
     BootStrategy = _Boot
 
@@ -131,12 +131,12 @@ class RailgunApp(faust.App):
         )
 
     def on_thread_crash(self, error: BaseException) -> None:
-        """From any thread that ends otherwise than it should."""
+        """A thread has failed; called from that thread."""
         assert self._main_loop is not None, "threads are started after the worker has looked at the cluster"
         self._main_loop.call_soon_threadsafe(self._on_crash, error)
 
     def _on_crash(self, error: BaseException) -> None:
-        """A thread met what nobody foresaw: end the worker, in order if that works, else by force."""
+        """A thread failed for a reason that has no rule: the worker ends, in order if that works, else by force."""
         log.critical("the worker ends: %s", error, exc_info=error)
         last_resort = threading.Timer(_CRASH_SECONDS, lambda: os._exit(70))
         last_resort.daemon = True  # it does not hold up an orderly end, and goes on while other threads do
@@ -186,7 +186,7 @@ def create_app(
 
 
 def _faust_options(settings: NodeSettings) -> dict[str, Any]:
-    """What Faust does for a worker, and what it must leave to railgun."""
+    """Settings of Faust: what it does for a worker, and what it must leave to railgun."""
     return {
         "broker": ";".join(f"railgun://{server}" for server in settings.kafka.servers()),
         "autodiscover": False,
@@ -201,7 +201,7 @@ def _faust_options(settings: NodeSettings) -> dict[str, Any]:
         "broker_heartbeat_interval": 1.0,
         "broker_request_timeout": 30.0,
         "broker_rebalance_timeout": 15.0,
-        "broker_commit_interval": 60.0,  # nothing is ever acknowledged to Faust: node.group_offsets tells the group
+        "broker_commit_interval": 60.0,  # nothing is ever acknowledged to Faust: group_offsets commits
         "consumer_auto_offset_reset": "earliest",  # expired offsets: the cursor in the changelog drops what was done
         "stream_wait_empty": False,
         "stream_recovery_delay": 0.0,

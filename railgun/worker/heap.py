@@ -1,4 +1,4 @@
-"""Memory that was freed, given back to the machine: a worker that caught up with a backlog is small again."""
+"""Freed memory is given back to the machine, so that a worker that caught up with a backlog is small again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does beside its drains: trims logs, looks after quarantined topics and after the outbox.
+"""The housekeeping of a worker, beside its drains: it trims logs, watches for quarantined topics and serves the outbox.
 
 One thread for all shards. Nothing here may hold a drain up: a trim that fails comes again with the next.
 """
@@ -21,7 +21,7 @@ log = logging.getLogger("railgun.worker")
 
 _TICK: Final = 0.25
 _TRIM_EVERY: Final = 3.0
-_LOOK_EVERY: Final = 5.0
+_CHECK_EVERY: Final = 5.0
 
 
 class Housekeeping:
@@ -52,7 +52,7 @@ class Housekeeping:
     # ------------------------------------------------------------ from the shards
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted or new: what was known of it no longer holds."""
+        """The topic is deleted or new: its trims and its watch are dropped."""
         self.trims.forget(topic)
         with self._lock:
             self._missing.pop(topic, None)
@@ -66,22 +66,22 @@ class Housekeeping:
 
     def _main(self) -> None:
         try:
-            since_trim = since_look = 0.0
+            since_trim = since_check = 0.0
             while not self._stopping.wait(_TICK):
                 self._outbox.tick()
-                since_trim, since_look = since_trim + _TICK, since_look + _TICK
+                since_trim, since_check = since_trim + _TICK, since_check + _TICK
                 if since_trim >= _TRIM_EVERY:
                     since_trim = 0.0
                     self.trims.turn()
-                if since_look >= _LOOK_EVERY:
-                    since_look = 0.0
+                if since_check >= _CHECK_EVERY:
+                    since_check = 0.0
                     give_memory_back()
-                    self._look_for_missing()
+                    self._check_missing()
             self._outbox.flush(5.0)
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
             self._on_crash(error)
 
-    def _look_for_missing(self) -> None:
+    def _check_missing(self) -> None:
         with self._lock:
             missing = list(self._missing.items())
         for topic, found in missing:

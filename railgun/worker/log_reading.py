@@ -1,4 +1,4 @@
-"""Messages of a log, read by the shard itself: the rare ones that a dead letter needs and that are not at hand."""
+"""Reading a log by the shard itself: for the rare dead letters and stragglers whose messages are not at hand."""
 
 from __future__ import annotations
 

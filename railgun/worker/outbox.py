@@ -1,7 +1,7 @@
-"""What a worker sends outside its transactions: answers that hold no decision, epochs, advisories.
+"""The outbox of a worker, for records outside its transactions: answers that hold no decision, epochs, advisories.
 
-The queue of the producer is bounded. Whoever sends an answer waits a moment for room; an advisory never waits (ADV-13). What
-finds no room, or does not arrive, is counted, and the log says so, at most once in some seconds.
+The queue of the producer is bounded. An answer waits a moment for room; an advisory never waits (ADV-13). Records that find no
+room, or do not arrive, are counted, and the log says so, at most once in some seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("railgun.worker")
 
 _ROOM_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
-_SAY_EVERY: Final = 5.0
+_REPORT_EVERY: Final = 5.0
 _CROWDED: Final = 50_000  # half of what the producer's queue holds
 
 
@@ -33,8 +33,8 @@ class Outbox:
         self._crowded = crowded
         self._now = now
         self._lock = threading.Lock()
-        self._lost: Counter[tuple[str, str]] = Counter()  # (topic, reason), since the log said it last
-        self._said = float("-inf")
+        self._lost: Counter[tuple[str, str]] = Counter()  # (topic, reason), since the log reported it last
+        self._reported = float("-inf")
         self.dropped = 0  # records that were not sent, or did not arrive, ever
 
     @property
@@ -43,7 +43,7 @@ class Outbox:
         return len(self._producer) < self._crowded
 
     def send(self, topic: str, key: bytes, value: bytes | None, partition: int) -> bool:
-        """Send, waiting up to a second for room; False where there was none: it is dropped, counted and said."""
+        """Send, waiting up to a second for room; False where there was none: the record is dropped, counted and reported."""
         deadline = self._now() + _ROOM_SECONDS
         while not self._sent(topic, key, value, partition):
             if self._now() >= deadline:
@@ -60,24 +60,24 @@ class Outbox:
         return sent
 
     def tick(self) -> None:
-        """Hear what became of what was sent, and say what was lost; called a few times a second."""
+        """Delivery reports are handled, and losses are logged; called a few times a second."""
         self._producer.poll(0)
-        self._say()
+        self._report()
 
     def flush(self, seconds: float) -> None:
-        """Wait for what is on its way."""
+        """Wait for the records that are on their way."""
         self._producer.flush(seconds)
-        self._said = float("-inf")
-        self._say()
+        self._reported = float("-inf")
+        self._report()
 
     def _sent(self, topic: str, key: bytes, value: bytes | None, partition: int) -> bool:
         try:
-            self._producer.produce(topic, value, key, partition, on_delivery=self._heard)
+            self._producer.produce(topic, value, key, partition, on_delivery=self._delivered)
         except BufferError:
             return False
         return True
 
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._drop(message.topic() or "", error.str())
 
@@ -86,10 +86,10 @@ class Outbox:
             self._lost[topic, reason] += 1
             self.dropped += 1
 
-    def _say(self) -> None:
+    def _report(self) -> None:
         with self._lock:
-            if not self._lost or self._now() - self._said < _SAY_EVERY:
+            if not self._lost or self._now() - self._reported < _REPORT_EVERY:
                 return
-            lost, self._lost, self._said = self._lost, Counter(), self._now()
+            lost, self._lost, self._reported = self._lost, Counter(), self._now()
         for (topic, reason), count in lost.items():
             log.warning("%d records for %s were not sent (%s), %d in all", count, topic, reason, self.dropped)

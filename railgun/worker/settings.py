@@ -1,7 +1,7 @@
 """A node's configuration: one TOML file with the sections ``cluster`` and ``node`` (CLU-01).
 
 The file is ``railgun.toml`` in the working directory, or the one named on the command line. The environment is not read
-and files are not layered. A missing default file means defaults; a named one must exist. Whatever cannot be used is a
+and files are not layered. A missing default file means defaults; a named one must exist. A value that cannot be used is a
 :class:`~railgun.errors.ConfigError` that names the key.
 """
 
@@ -117,7 +117,7 @@ def load_settings(path: Path | None = None, *, data_dir: Path | None = None) -> 
         raise ConfigError(f"the configuration file {file}: cluster.prefix: {error}") from error
     try:
         kafka = KafkaSettings(node.bootstrap, _flat(node.kafka))
-        kafka.aiokafka_auth()  # what the worker cannot use is said now, not at the first rebalance
+        kafka.aiokafka_auth()  # settings that the worker cannot use are refused now, not at the first rebalance
     except ConfigError as error:
         raise ConfigError(f"the configuration file {file}: {error}") from error
     return NodeSettings(read.cluster, node, kafka)

@@ -1,4 +1,4 @@
-"""Clocks that differ: how far the worker's is from the brokers', seen in the records that arrive.
+"""Clock skew: how far the worker's clock is from the brokers', seen in the records that arrive.
 
 Nothing is decided by it, since time at a shard goes on whatever the clocks show. But messages carry the brokers' times, and
 people compare them.
@@ -15,7 +15,7 @@ log = logging.getLogger("railgun.worker")
 
 TOLERATED: Final = NANOS
 _PERIOD: Final = 10 * NANOS
-_FETCHES: Final = 3  # so many in a period, or it says nothing: a single one may only have come late
+_FETCHES: Final = 3  # at least this many in a period: a single one may only have come late
 
 
 class SkewWatch:
@@ -25,7 +25,7 @@ class SkewWatch:
         self._begun = 0
         self._fetches = 0
         self._least = 0  # delay of the fetch that was least late; below 0: it was received in the future
-        self._known = 0  # what was said last
+        self._known = 0  # the skew that was logged last
 
     def note(self, received: int, now: int) -> None:
         """The newest record of a fetch that came just now."""

@@ -22,9 +22,8 @@ class Alarms(Generic[K]):
 
     def __init__(self, journal: UndoLog) -> None:
         self._journal = journal
-        self._heap: list[
-            tuple[int, int, K]
-        ] = []  # entries that no longer count are dropped when they come up
+        # Entries that no longer count are dropped when they come up.
+        self._heap: list[tuple[int, int, K]] = []
         self._due: dict[K, int] = {}
         self._number = count()
 

@@ -1,4 +1,4 @@
-"""Dead letters (DLQ-10): copies of messages that ran out of deliveries or were terminated, in the stream that their consumer names.
+"""Dead letters (DLQ-10): copies of messages that ran out of deliveries or were terminated, in a stream that the consumer names.
 
 The copy is decided in the same transaction as the last delivery or the termination: stored at once where the stream lives on
 this shard, sent to its owner otherwise. It keeps subject, headers and payload, whether the stream captures the subject or not.

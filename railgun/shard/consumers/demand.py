@@ -56,12 +56,10 @@ class Demand:
         self._journal = journal
         self._lines: dict[ConsumerKey, WaitingPulls] = {}
         self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
-        self._wanted: dict[
-            ConsumerKey, str
-        ] = {}  # consumers whose messages are wanted: their one subject, or ""
-        self._by_subject: dict[
-            tuple[int, str], dict[ConsumerKey, None]
-        ] = {}  # the same, by incarnation and subject
+        # Consumers whose messages are wanted: their one subject, or "".
+        self._wanted: dict[ConsumerKey, str] = {}
+        # The same, by incarnation and subject.
+        self._by_subject: dict[tuple[int, str], dict[ConsumerKey, None]] = {}
         self._postponed: dict[ConsumerKey, None] = {}
         self.alarms: Alarms[Alarm] = Alarms(journal)
 

@@ -143,9 +143,8 @@ def _take(pace: Pace, consumer: ConsumerState, moment: int, most: int) -> Taken:
     asked = 1 if _replayed(pace, consumer) else most
     taken = consumer.take(asked, push.allowed_bytes(pace, consumer.config), moment)
     if taken.stopped == "bytes" and not taken.count and not pace.asked:
-        return consumer.take(
-            1, 0, moment
-        )  # it is larger than what may be sent at once, and no answer would make room
+        # It is larger than what may be sent at once, and no answer would make room.
+        return consumer.take(1, 0, moment)
     return taken
 
 

@@ -1,4 +1,4 @@
-"""Republishing (CFG-25): stored messages are sent out once more on another subject, to its listeners and to a capturing stream.
+"""Republishing (CFG-25): stored messages are sent out on another subject, to its listeners and to a capturing stream.
 
 Nothing waits for it and nothing is kept of it: a client that does not listen at that moment misses it.
 """

@@ -21,7 +21,7 @@ class StragglerCopies:
         self._resting: dict[int, int] = {}  # by incarnation: drains to wait
 
     def make(self, stream: OwnedStream) -> None:
-        """Copy some stragglers, if there are any. One that cannot be read stays where it is, and keeps the log from being trimmed."""
+        """Copy some stragglers, if there are any. One that cannot be read stays in the log, which is not trimmed past it."""
         found = stragglers.to_copy(stream)
         if not found or self._rests(stream.incarnation):
             return

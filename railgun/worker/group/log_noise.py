@@ -1,4 +1,4 @@
-"""Fewer words in an outage: aiokafka says the same three sentences thirty times a second while no broker answers."""
+"""Less noise in the log: while no broker answers, aiokafka logs the same three sentences thirty times a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who we are in the consumer group: as aiokafka believes, and as the group itself says."""
+"""The membership of a worker in the consumer group: as aiokafka believes, and as the group itself says."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def membership_of(consumer: Any, group: str) -> Membership:
 
 
 def confirmed(consumer: Any, membership: Membership) -> bool | None:
-    """Whether the group's coordinator knows this member in this generation; None while it cannot be told.
+    """Whether the group's coordinator knows this member in this generation; None while it is not known.
 
-    A heartbeat asks it. Who has a partition is settled for a whole generation, so a member of the present one still has
-    what it was given. Not AdminClient.describe_consumer_groups: when brokers go away it ends the whole process, or never
-    answers again (seen; librdkafka issue 4605). From any thread but the consumer's own.
+    A heartbeat asks it. Partitions are assigned for a whole generation, so a member of the present one still has its own.
+    Not AdminClient.describe_consumer_groups: when brokers go away it ends the whole process, or never answers again (seen;
+    librdkafka issue 4605). From any thread but the consumer's own.
     """
     thread = consumer._thread
     request = HeartbeatRequest(membership.group, membership.generation, membership.member)
@@ -71,6 +71,6 @@ def confirmed(consumer: Any, membership: Membership) -> bool | None:
 
 
 def rejoin(consumer: Any) -> None:
-    """Join the group again: it gives all partitions out anew, and every owner looks where to begin."""
+    """The worker joins the group again: all partitions are assigned anew, and every owner looks where to begin."""
     thread = consumer._thread
     thread.thread_loop.call_soon_threadsafe(thread._consumer._coordinator.request_rejoin)

@@ -28,7 +28,7 @@ Place = tuple[str, int]  # topic and partition
 _POLL_SECONDS: Final = 0.05  # how long a new assignment waits at most
 _IDLE_SECONDS: Final = 0.2
 _BATCH: Final = 5_000
-# Of one partition that nobody takes, because its inbox is full. A pause drops what librdkafka has fetched ahead.
+# Bytes of one partition that wait because its inbox is full. A pause drops what librdkafka has fetched ahead.
 _FULL_BYTES: Final = 8 * 1024 * 1024
 _ROOM_BYTES: Final = 2 * 1024 * 1024
 _LOOK_SECONDS: Final = 0.05  # a partition that is wanted again is found within this time
@@ -46,7 +46,7 @@ class Record(NamedTuple):
 
 
 class RecordReader:
-    """Records of the partitions that it is told, in order, each once for each assignment. Bounded by pausing."""
+    """Records of the assigned partitions, in order, each once for each assignment. Bounded by pausing."""
 
     def __init__(self, settings: KafkaSettings, on_failure: Callable[[BaseException], None]) -> None:
         """``on_failure`` is called from the reader's thread if that ends otherwise than by :meth:`close`."""
@@ -71,7 +71,7 @@ class RecordReader:
     # -- from the event loop
 
     def assign(self, positions: Mapping[Place, int | None]) -> None:
-        """Read these from now on, each from its offset (None: its beginning), and nothing of what was before."""
+        """From now on these are read, each from its offset (None: its beginning), and no others."""
         with self._lock:
             self._version += 1
             self._positions = dict(positions)
@@ -79,7 +79,7 @@ class RecordReader:
         self._wake.set()
 
     async def take(self, places: Collection[Place], timeout: float) -> dict[Place, list[Record]]:
-        """What has come of these partitions, waiting for the first record up to the timeout."""
+        """The records that have come of these partitions, waiting for the first up to the timeout."""
         deadline = time.monotonic() + timeout
         while True:
             self._arrived.clear()
@@ -116,14 +116,14 @@ class RecordReader:
                     continue
                 first = self._consumer.poll(_POLL_SECONDS)
                 if first is not None:
-                    self._keep([first, *self._consumer.consume(_BATCH, 0.0)], version)
+                    self._store([first, *self._consumer.consume(_BATCH, 0.0)], version)
                 self._resume()
             self._consumer.close()
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
             self._on_failure(error)
 
     def _follow(self, version: int) -> int:
-        """Take over a new assignment, if there is one."""
+        """Follow a new assignment, if there is one."""
         with self._lock:
             wanted, positions = self._version, self._positions
         if wanted != version:
@@ -145,7 +145,7 @@ class RecordReader:
         except KafkaException as error:
             self._complain(error.args[0])
 
-    def _keep(self, messages: Iterable[Any], version: int) -> None:
+    def _store(self, messages: Iterable[Any], version: int) -> None:
         came: dict[Place, list[Record]] = {}
         for message in messages:
             error = message.error()

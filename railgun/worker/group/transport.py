@@ -75,16 +75,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         )
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """What the reader reads need not be fetched here too."""
+        """Partitions that the reader reads are not fetched here too."""
         app: Any = self.app
         ours = [TopicPartition(*tp) for tp in assigned if tp.topic in app.batch_topics]
         self._ensure_consumer().pause(*ours)
         await super().on_partitions_assigned(assigned, generation_id)
 
     async def seek_to_committed(self) -> Any:
-        """Go to what the group has committed, if it is of the same topic; where there is nothing, to the beginning.
+        """Seek to the offsets that the group has committed, if they are of the same topic; without one, to the beginning.
 
-        aiokafka leaves a partition without a commit where it is: what a rebalance made us drop would never come again.
+        aiokafka leaves a partition without a commit where it is: records that a rebalance dropped would never come again.
         """
         return await self.call_thread(self._seek_everywhere)
 
@@ -108,7 +108,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return found
 
     async def _starts(self, told: Mapping[Place, Reading]) -> dict[Place, int]:
-        """Where to begin to read. A start that is too early does no harm: the cursor knows what was decided."""
+        """The offsets from which to read. A start that is too early does no harm: the cursor knows what was decided."""
         app: Any = self.app
         deadline = time.monotonic() + _LOOK_SECONDS
         while True:
@@ -190,7 +190,7 @@ class Consumer(driver.Consumer):
         return found
 
     async def _show_interest(self) -> None:
-        """aiokafka leaves the group if nobody asks it for records for long."""
+        """aiokafka leaves the group if it is not asked for records for long."""
         now = time.monotonic()
         if now - self._asked > _INTEREST_SECONDS:
             self._asked = now
@@ -278,7 +278,7 @@ class Producer(driver.Producer):
 
 
 class Transport(driver.Transport):
-    """What ``railgun://host:port`` stands for."""
+    """The transport of ``railgun://host:port``."""
 
     Consumer: ClassVar[type] = Consumer
     Producer: ClassVar[type] = Producer

@@ -1,4 +1,4 @@
-"""The claim of a worker to a partition: what the consumer group says of it, and the producer that fences everybody else."""
+"""The claim of a worker to a partition: what the consumer group says of it, and the producer that fences all former owners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSE: Final = 0.2
 
 
 class Claim:
-    """One stay of a partition at this worker. Whatever waits here ends with ShardStopped once ``stopping`` is set."""
+    """One stay of a partition at this worker. Every wait here ends with ShardStopped once ``stopping`` is set."""
 
     def __init__(
         self, partition: int, context: ShardContext, membership: Membership, stopping: threading.Event
@@ -35,7 +35,10 @@ class Claim:
         self.init_started: float | None = None  # monotonic time at which an init began that has not come back
 
     def fence(self) -> DrainWriter:
-        """A writer whose producer fences the former owner. Refused, with OwnerLost, when the partition is no longer ours."""
+        """CLU-15: a writer whose producer fences the former owner, whose later writes are never visible.
+
+        Raises OwnerLost when the partition is no longer this worker's.
+        """
         context = self._context
         settings = context.kafka.transactional_producer(context.names.transactional_id(self._partition))
         while True:
@@ -56,7 +59,7 @@ class Claim:
                 self.init_started = None
 
     def confirm(self) -> None:
-        """Wait until the group itself says that the partition is ours: what we believe of ourselves may be old."""
+        """Wait until the group itself says that the partition is this worker's: what the worker believes may be old."""
         while True:
             if not self._context.is_current(self._membership):
                 raise OwnerLost("the consumer group has moved on")
@@ -68,7 +71,7 @@ class Claim:
             self.pause(_PAUSE)
 
     def holds(self) -> bool:
-        """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is not ours."""
+        """Ask the group, for as long as it is in the middle of a rebalance; in doubt the partition is another worker's."""
         deadline = time.monotonic() + _ASK_SECONDS
         while time.monotonic() < deadline and self._context.is_current(self._membership):
             answer = self._context.confirmed(self._membership)

@@ -67,7 +67,7 @@ class ShardDriver:
         return not self._thread.is_alive()
 
     def give_up(self) -> list[Input]:
-        """Leave the thread to itself: it writes nothing more. What it had not committed, for its replacement."""
+        """Leave the thread to itself: it writes nothing more. Returns its uncommitted inputs, for its replacement."""
         self._stopping.set()
         left = [*self._in_hand, *self.inbox.take_all()]
         self.inbox.close()
@@ -104,8 +104,8 @@ class ShardDriver:
             if not self._stopping.wait(_LOST_SECONDS):
                 self._context.on_crash(Unforeseen(f"{self.name} was lost and no rebalance followed"))
         except UnreadableEntry as error:
-            # Without its cursor nobody knows what was decided: to serve the shard might store messages twice. It is the
-            # same for every worker, so none of them is to end by it.
+            # Without the cursor it is not known what was decided: to serve the shard might store messages twice. It is the
+            # same for every worker, so no worker ends because of it.
             log.critical("%s is not served, its cursor must be mended: %s", self.name, error)
             self._stopping.wait()
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
@@ -145,7 +145,7 @@ class ShardDriver:
                 )
 
     def _seconds_to_wait(self) -> float | None:
-        """Until something must be done although nothing arrives; None: nothing."""
+        """Seconds until something must be done although nothing arrives; None: there is nothing."""
         deadline = self.owner.state.core.next_deadline()
         if deadline is None:
             return None
@@ -161,7 +161,7 @@ class ShardDriver:
         log.info("%s: ready after %.2f s, %s", self.name, time.monotonic() - started, found)
 
     def _inherit(self) -> None:
-        """Take what the last stay at this worker knew; from a thread that is stuck in a call it cannot be taken."""
+        """The state of the last stay at this worker is taken over; from a thread that is stuck in a call it cannot be."""
         former, self._former = self._former, None
         if former is None:
             return

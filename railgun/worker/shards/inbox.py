@@ -1,7 +1,7 @@
-"""Where a shard's input waits: filled by the event loop, emptied by the shard's thread, one drain at a time.
+"""The inbox of a shard: filled by the event loop, emptied by the shard's thread, one drain at a time.
 
 Pulls, acknowledgements and presence do not wait behind publishes: a drain takes those that are there, beside what is next in
-line. Among themselves they keep their order. They may be decided early because they concern what was delivered before, and
+line. Among themselves they keep their order. They may be decided early because they concern earlier deliveries, and
 the cursor (:mod:`railgun.shard.cursor`) knows which of them were.
 """
 
@@ -18,11 +18,11 @@ from railgun.protocol.commands import CONSUME, PRESENCE
 from railgun.semantics.messages.budget import INBOXES, Pool
 from railgun.shard.drain import Input, record_bytes
 
-_RECORD_WORK: Final = 200  # a record costs as much as so many bytes of value
+_RECORD_WORK: Final = 200  # a record costs as much as this many bytes of value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it
 DRAIN_RECORDS: Final = 5000
 DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (docs/design/0003)
-# While consumers are in use: whoever works on messages waits for two drains at each turn.
+# While consumers are in use: a client that works on messages waits for two drains at each turn.
 SHORT_DRAIN_BYTES: Final = 512 * 1024
 _IN_USE_SECONDS: Final = 1.0
 EARLY_BYTES: Final = 1024 * 1024
@@ -42,9 +42,8 @@ class Inbox:
         self._changed = threading.Condition()
         self._records: deque[Input] = deque()
         self._hasty: deque[Input] = deque()  # those of them that need not wait for their turn
-        self._early: set[int] = (
-            set()
-        )  # offsets of those that did not: the core passes them over in their turn
+        # Offsets of those that did not: the core passes them over in their turn.
+        self._early: set[int] = set()
         self._calls: list[Callable[[], None]] = []
         self._bytes = 0
         self._short_until = 0.0
@@ -76,7 +75,7 @@ class Inbox:
             self._changed.notify()
 
     def take(self, timeout: float | None) -> tuple[list[Input], list[Callable[[], None]], bool]:
-        """What one drain should hold, waiting up to ``timeout`` for the first record; all there is, up to its bounds.
+        """The records of one drain, waiting up to ``timeout`` for the first: all there are, up to its bounds.
 
         The last value says whether the inbox has room (again).
         """
@@ -107,7 +106,7 @@ class Inbox:
         return taken
 
     def _take_early(self) -> list[Input]:
-        """Those that need not wait; they stay in line, where they are passed over."""
+        """Records that need not wait; they stay in line, where they are passed over."""
         taken: list[Input] = []
         size = 0
         while self._hasty and size < EARLY_BYTES and len(self._early) < EARLY_RECORDS:
@@ -125,7 +124,7 @@ class Inbox:
             return taken
 
     def close(self) -> None:
-        """Drop everything and wake the taker; what comes later is dropped too: another owner will read it."""
+        """All records are dropped and the thread is woken; later records are dropped too: another owner will read them."""
         with self._changed:
             self._closed = True
             self._calls.clear()
@@ -145,5 +144,5 @@ def _is_hasty(record: Input) -> bool:
 
 
 def _work(record: Input) -> int:
-    """How much a drain has to do for the record, in bytes."""
+    """The work of a drain for the record, in bytes."""
     return len(record.value or b"") + _RECORD_WORK

@@ -1,13 +1,13 @@
-"""Whether the topics that a shard reads are still those that its cursor speaks of.
+"""The topics that a shard reads, compared with its cursor: are they still the same?
 
 Looked at before the first record of each stay, and whenever a record shows that they are not (:meth:`Cursor.anew`):
 
-- another topic of the same name: everything in it is to be decided, from its beginning;
-- cut back, or restored from an older copy, and written on: to be decided is what was received later than all that was read;
-- shorter than what was read: to be decided is what comes from now on, from its real end. The end that a broker tells may be
-  an old one (a leader that was frozen and replaced meanwhile), so a record is written to see.
+- another topic of the same name: all its records are decided, from its beginning;
+- cut back, or restored from an older copy, and written on: records that were received later than all that was read are decided;
+- shorter than what was read: new records are decided, from its real end. The end that a broker reports may be an old one (a
+  leader that was frozen and replaced meanwhile), so a record is written to see.
 
-Each is said as an error. Commands that are gone were decided, unless nobody had read them; those cannot be told.
+Each is logged as an error. Commands that are gone were decided, unless no worker had read them; those are not known.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def input_places(context: ShardContext, partition: int) -> dict[Place, bool]:
 
 
 def read_so_far(context: ShardContext, partition: int, cursor: Cursor) -> dict[Place, Reading]:
-    """What the cursor says of each of them."""
+    """The reading of each of them, as the cursor has it."""
     places = input_places(context, partition)
     return {place: Reading(*cursor.reading(forwarded)) for place, forwarded in places.items()}
 
 
 def check_inputs(context: ShardContext, partition: int, cursor: Cursor) -> bool:
-    """Move the cursor where it does not fit its topics; False if it had to be.
+    """The cursor is moved where it does not fit its topics. False if it had to be.
 
     Raises KafkaException, and ConnectionLost for a topic that is gone.
     """
@@ -70,7 +70,7 @@ def check_inputs(context: ShardContext, partition: int, cursor: Cursor) -> bool:
 
 
 def _by_its_real_end(context: ShardContext, place: Place, read: Reading, topic: str) -> Continuation:
-    """Write a record and see where it is: only what all copies agree to is acknowledged."""
+    """A record is written to see where it is: only what all copies agree to is acknowledged."""
     end = _write_nothing(context, place)
     seen = look_from_worker(context.kafka, context.admin, {place: read}, _SECONDS)[place]
     return go_on(read, seen._replace(topic=topic, end=end + 1))
@@ -79,16 +79,16 @@ def _by_its_real_end(context: ShardContext, place: Place, read: Reading, topic: 
 def _write_nothing(context: ShardContext, place: Place) -> int:
     topic, partition = place
     value = Forward(partition, "nothing", "").encode() if topic == context.names.forwards else b""
-    told: list[int | KafkaError] = []
+    written: list[int | KafkaError] = []
 
     def noted(error: KafkaError | None, message: Message) -> None:
-        told.append(error if error is not None else message.offset() or 0)
+        written.append(error if error is not None else message.offset() or 0)
 
     producer = Producer(context.kafka.producer())
     kind = {COMMAND_KIND: NOTHING}
     producer.produce(topic, value, None, partition, on_delivery=noted, headers={**kind})
     producer.flush(_SECONDS)
-    offset = told[0] if told else KafkaError(KafkaError._TIMED_OUT, f"{topic} cannot be written")
+    offset = written[0] if written else KafkaError(KafkaError._TIMED_OUT, f"{topic} cannot be written")
     if isinstance(offset, KafkaError):
         raise KafkaException(offset)
     return offset

@@ -19,7 +19,7 @@ log = logging.getLogger("railgun.worker")
 
 
 def change_topics(drain: Drain, context: ShardContext, state: ShardState) -> None:
-    """Before the transaction, and again if it is repeated: each step may find itself done already."""
+    """Topics are deleted and created before the transaction, and again if it is repeated: a step may be done already."""
     try:
         for topic in drain.doomed_topics:
             context.topics.delete(topic)
@@ -40,7 +40,7 @@ def quarantine_missing(
     state: ShardState,
     call: Callable[[Callable[[], None]], None],
 ) -> bool:
-    """Quarantine the streams whose log topic is gone; False when none of them is.
+    """Streams whose log topic is gone are quarantined. False when there is none.
 
     ``call`` runs something in the shard's thread: the release, once the topic is back.
     """

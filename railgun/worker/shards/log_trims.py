@@ -1,4 +1,4 @@
-"""Trims of logs: what lies below an offset is no longer needed, and goes some time later.
+"""Trims of logs: records below an offset are no longer needed, and are deleted some time later.
 
 A trim waits out a grace, and much can happen meanwhile: the shard moves to another worker, its stream is deleted there and made
 again. DeleteRecords knows topics by their names only, so a trim is dropped when its shard leaves, and carried out only if the topic
@@ -23,7 +23,7 @@ from railgun.shard.drain import Trim
 
 log = logging.getLogger("railgun.worker")
 
-# Whoever was given a message that was removed at once (ack none, interest) must have had the time to read it.
+# A client that got a message that was removed at once (ack none, interest) must have had the time to read it.
 GRACE: Final = 10  # turns
 _TRIM_SECONDS: Final = 15.0
 
@@ -53,11 +53,11 @@ class LogTrims:
                     self._fresh[trim.topic] = _Waiting(shard, trim.offset)
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted or new: what was known of it no longer holds."""
+        """The topic is deleted or new: its trims are dropped."""
         self._drop(lambda name, _: name == topic)
 
     def leave(self, shard: int) -> None:
-        """The shard is no longer ours: what becomes of its logs is for its next owner to say."""
+        """The shard has left this worker: its next owner decides what becomes of its logs."""
         self._drop(lambda _, waiting: waiting.shard == shard)
 
     def _drop(self, is_meant: Callable[[str, _Waiting], bool]) -> None:
@@ -70,7 +70,7 @@ class LogTrims:
     # -- now and then
 
     def turn(self) -> None:
-        """Carry out what has waited long enough; note which topics the new ones are meant for."""
+        """Trims that have waited long enough are carried out; new ones are bound to the id of their topic."""
         with self._lock:
             fresh, self._fresh = dict(self._fresh), {}
             due = self._ageing.popleft() if len(self._ageing) >= GRACE else {}

@@ -86,12 +86,12 @@ class ShardOwner:
         self._writer = None
 
     def init_producer(self) -> None:
-        """Fence the former owner. Raises OwnerLost when the partition is no longer ours."""
+        """Fence the former owner. Raises OwnerLost when the partition is no longer this worker's."""
         self._give_up_producer()
         self._writer = self._claim.fence()
 
     def _catch_up(self) -> tuple[int, bool]:
-        """Restore and load, however often the brokers have to be asked."""
+        """The state is restored and loaded, however often the brokers have to be asked."""
         context, names = self._context, self._context.names
         while True:
             self._claim.confirm()
@@ -123,7 +123,7 @@ class ShardOwner:
         return self._writer
 
     def _announce(self) -> None:
-        """Tell every client that there is an owner, and which."""
+        """All clients learn from the registry that there is an owner, and which."""
         key = registry.epoch_key(self.partition)
         value = registry.epoch_record(self.state.epoch, self._context.node, time.time_ns())
         self._context.outbox.send(self._context.names.registry, key, value, 0)
@@ -131,7 +131,7 @@ class ShardOwner:
     # ------------------------------------------------------------ one drain (called by Recovery)
 
     def decide(self, inputs: Sequence[Input]) -> Prepared:
-        """Decide, and encode what may fail to be. Nothing has happened yet."""
+        """The inputs are decided, and everything that may fail to be encoded is encoded. Nothing has happened yet."""
         self._suspect = 0
         try:
             return self._prepare(self.state.core.apply(inputs, self._context.clock()))
@@ -146,7 +146,7 @@ class ShardOwner:
         return prepare(drain, self.partition, self._context.reply_factor, self.state.epoch)
 
     def commit(self, prepared: Prepared) -> Committed:
-        """Make durable. On a TransactionFailed nothing has happened, as far as we know; on anything else nothing has."""
+        """The drain becomes durable. After an error nothing has happened; after TransactionFailed only as far as is known."""
         drain = prepared.drain
         trusted = time.monotonic() - self._proved < _TRUSTED_SECONDS
         if drain.only_answers and ((trusted and self._context.outbox.has_room) or not drain.replies):
@@ -164,7 +164,7 @@ class ShardOwner:
         return committed
 
     def conclude(self, committed: Committed) -> None:
-        """What follows a commit. There is no way back from here: on any error the state must be restored."""
+        """The core follows the commit. There is no way back from here: on any error the state must be restored."""
         context, drain = self._context, committed.drain
         for client, place, body in committed.unsent:
             context.outbox.send(context.names.replies, client, body, place)
@@ -182,7 +182,7 @@ class ShardOwner:
         if drain.topics or drain.doomed_topics:
             change_topics(drain, self._context, self.state)
         for topic in self.state.quarantined.keys() & drain.appends.keys():
-            # What still removes or marks messages of a stream whose log is gone has no log to say it in.
+            # Removals and markers of a stream whose log is gone have no log to be written to.
             del drain.appends[topic]
         started = time.monotonic()
         committed = writer.write(prepared)
@@ -200,7 +200,7 @@ class ShardOwner:
             self._give_up_producer()
 
     def _give_up_producer(self) -> None:
-        """Whatever it still holds must not go out, and must not hold its end up."""
+        """The producer is discarded: what it still holds must not go out, and must not hold its end up."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.discard()
@@ -217,7 +217,7 @@ class ShardOwner:
         epoch = self.state.epoch
         self._catch_up()
         if self.state.epoch != epoch:
-            self._announce()  # what was only in memory is gone: clients say again what they wait for
+            self._announce()  # the state in memory is gone: clients send their pulls and presence again
 
     def reload(self) -> None:
         """A core that reads everything from the table again."""
@@ -234,7 +234,7 @@ class ShardOwner:
         return True
 
     def restore(self, error: Exception) -> None:
-        """The state as the changelog has it, whatever became of table and core; ``error`` is why they are not trusted."""
+        """Core and table are made anew from the changelog; ``error`` says why they are not trusted."""
         self.state.give_up(error)
         self.rebuild()
 

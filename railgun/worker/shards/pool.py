@@ -1,7 +1,7 @@
 """The shards of one worker: started, stopped and handed over as the consumer group says (docs/design/0010).
 
 All of it runs in the event loop; what blocks runs in threads of its own. Rebalances are eager: every shard stops, and
-one that comes back finds its state in memory, current unless somebody else owned the partition in between.
+one that comes back finds its state in memory, current unless another worker owned the partition in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from railgun.kafka.readings import Reading
 from railgun.kafka.topic_admin import topic_ids
 from railgun.shard.drain import Input
 from railgun.worker.context import ShardContext
-from railgun.worker.group.group_offsets import tell_regularly
+from railgun.worker.group.group_offsets import commit_regularly
 from railgun.worker.group.membership import Membership, NotAMember, confirmed, membership_of, rejoin
 from railgun.worker.shards.driver import ShardDriver
 from railgun.worker.shards.recovery import OwnerLost, ShardStopped
@@ -53,18 +53,18 @@ class ShardPool:
         self._tasks: list[asyncio.Task[None]] = []
 
     def use(self, context: ShardContext) -> None:
-        """Known only after the worker has looked at the cluster."""
+        """The context is known only after the worker has looked at the cluster."""
         self._context = context
         self._loop = asyncio.get_running_loop()
         duties = (
             self._watch(context),
             self._watch_topics(context),
-            tell_regularly(self._progress, lambda: self._consumer),
+            commit_regularly(self._progress, lambda: self._consumer),
         )
-        self._tasks = [self._loop.create_task(self._carried_out(duty, context)) for duty in duties]
+        self._tasks = [self._loop.create_task(self._ended_by_errors(duty, context)) for duty in duties]
 
-    async def _carried_out(self, duty: Coroutine[Any, Any, None], context: ShardContext) -> None:
-        """What nobody foresaw in a duty of the worker ends it."""
+    async def _ended_by_errors(self, duty: Coroutine[Any, Any, None], context: ShardContext) -> None:
+        """An error in a duty of the worker ends the worker."""
         try:
             await duty
         except Exception as error:  # noqa: BLE001 - handed to the worker, which ends
@@ -79,7 +79,7 @@ class ShardPool:
                     self._replace(shard, context)
 
     def _progress(self) -> dict[Place, Reading]:
-        """How far each partition was read, of which something was decided in this generation."""
+        """How far each partition was read, of the shards that decided something in this generation."""
         return {
             place: reading
             for shard in self._running.values()
@@ -146,7 +146,7 @@ class ShardPool:
             for tp in self._places(partition):
                 self._consumer.on_buffer_full(tp)
             if shard.inbox.has_room:
-                self._resume(partition)  # the shard took everything before it could see that we pause
+                self._resume(partition)  # the shard took everything before it could see the pause
 
     def on_room(self, partition: int) -> None:
         """From a shard's thread: its inbox can take more."""
@@ -201,9 +201,8 @@ class ShardPool:
         try:
             shard.owner.init_producer()
         except (ShardStopped, OwnerLost) as error:
-            log.info(
-                "%s: not initialised: %s", shard.name, error
-            )  # its thread finds out for itself, if it is started
+            # Its thread finds out for itself, if it is started.
+            log.info("%s: not initialised: %s", shard.name, error)
 
     async def revoked(self) -> None:
         """Finish or abort every drain under way; keep the states, they may come back."""
@@ -231,12 +230,12 @@ class ShardPool:
     # ------------------------------------------------------------ asked by the shards' threads
 
     def is_current(self, membership: Membership) -> bool:
-        """Whether we still believe ourselves to be this member of this generation."""
+        """Whether the worker still believes to be this member of this generation."""
         try:
             return membership_of(self._consumer, self._group) == membership
         except NotAMember:
             return False
 
     def confirmed(self, membership: Membership) -> bool | None:
-        """What the broker says: is this member part of the present generation? None while it cannot be told."""
+        """Whether the broker says that this member is part of the present generation; None while it is not known."""
         return confirmed(self._consumer, membership)

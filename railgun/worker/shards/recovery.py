@@ -1,4 +1,4 @@
-"""What to make of a failure: every error path of a shard, in one place (docs/design/0020).
+"""Recovery from failures: every error path of a shard, in one place (docs/design/0020).
 
 ====================  ==========================================================================
 what Kafka says       what the shard does
@@ -9,13 +9,13 @@ a log topic is gone   quarantine its stream (503), go on with the others
 brokers unreachable   the same as fatal, for as long as it takes; no record is blamed
 anything else         try again; then one command at a time; the culprit is refused and kept
                       in ``rejected``
-it is committed       whatever fails now: drop core and table, restore them from the changelog; no
+it is committed       any later failure: drop core and table, restore them from the changelog; no
                       record is applied again
 the store is damaged  wipe it once, restore it from the changelog, go on; soon again: the end
 a record of the       set its stream aside, serve the others; the same for the stream whose timers
 table is unreadable   fail again and again, because no command is to blame for them
 the disk fails        the worker ends and says what to do
-nobody foresaw it     :class:`Unforeseen`: the worker ends, loudly
+it has no rule        :class:`Unforeseen`: the worker ends, loudly
 ====================  ==========================================================================
 
 Records are applied again from memory; the consumer never seeks. The commit is where that ends: what has passed
@@ -38,7 +38,7 @@ from railgun.worker.shards.transaction import Committed, Prepared, TransactionFa
 
 log = logging.getLogger("railgun.worker")
 
-ATTEMPTS: Final = 3  # at one place, before somebody is to blame
+ATTEMPTS: Final = 3  # at one place, before a record or a stream is blamed
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
@@ -55,12 +55,12 @@ class Unforeseen(Exception):
     """No rule of this module applies: the worker must end rather than guess."""
 
 
-# What no further attempt makes better: handed on as it is.
+# Errors that no further attempt makes better: handed on as they are.
 _FINAL: Final = (ShardStopped, OwnerLost, Unforeseen, AfterCommit, StoreFailed, StoreInUse)
 
 
 class Verdict(enum.Enum):
-    """What a failed transaction means."""
+    """The meaning of a failed transaction."""
 
     LOST = "the partition may have another owner"
     REBUILD = "the producer is past saving"
@@ -112,7 +112,7 @@ _ENVIRONMENT: Final = frozenset(
 
 
 def verdict_on(error: KafkaError) -> Verdict:
-    """What one error means for the shard."""
+    """The meaning of one error for the shard."""
     if error.code() in _LOST:
         return Verdict.LOST
     if error.fatal() or error.code() in _BROKEN:
@@ -123,7 +123,7 @@ def verdict_on(error: KafkaError) -> Verdict:
 
 
 class Committer(Protocol):
-    """What recovery needs of a shard: the three steps of a drain, and the ways back to a state that can be trusted.
+    """The part of a shard that recovery needs: the three steps of a drain, and the ways back to a state that can be trusted.
 
     ``decide`` and ``commit`` may be repeated when they raise, once the state is ``rebuild``, ``reload`` or ``restore`` d.
     ``conclude`` may not, and neither may what went before it.
@@ -145,7 +145,7 @@ class Committer(Protocol):
 
 
 class Recovery:
-    """Gets inputs committed whatever happens, or raises ShardStopped, OwnerLost or Unforeseen."""
+    """Gets inputs committed in spite of failures, or raises ShardStopped, OwnerLost or Unforeseen."""
 
     def __init__(self, shard: Committer) -> None:
         self._shard = shard
@@ -211,7 +211,7 @@ class Recovery:
             wait = min(wait * 2, _LONGEST_PAUSE)
 
     def _conclude(self, committed: Committed) -> None:
-        """Follow what is durable; by way of the changelog where the straight way fails. Nothing leads back to the inputs."""
+        """The core follows the commit; if that fails, by way of the changelog. Nothing leads back to the inputs."""
         try:
             self._shard.conclude(committed)
         except (ShardStopped, OwnerLost, Unforeseen):
@@ -231,10 +231,10 @@ class Recovery:
         log.warning("%s: a transaction failed (%s): %s", self._shard.name, verdict.value, failed.error.str())
         if failed.topics and self._shard.quarantine_missing(failed.topics):
             verdict = Verdict.ENVIRONMENT
-        # Lost, yet nobody else owns it: the broker gave our transaction up, or a late worker fenced us.
+        # Lost, yet no other worker owns it: the broker gave the transaction up, or a late worker fenced this one.
         if verdict is Verdict.LOST and not self._shard.still_owner():
             raise OwnerLost(failed.error.str())
-        # Whatever it was: after records that were not delivered, librdkafka's producer may be of no more use (seen:
+        # In every case: after records that were not delivered, librdkafka's producer may be of no more use (seen:
         # "requires epoch bump" after a broker restart, and silence ever after).
         self._shard.rebuild()
         return verdict

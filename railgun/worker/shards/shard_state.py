@@ -1,4 +1,4 @@
-"""What a shard knows: its table, the core that reads it, and what it has learnt about its logs.
+"""The state of a shard at its worker: the table, the core that reads it, and which logs are gone.
 
 It outlives a stay of the partition at this worker: after a rebalance that brings the partition back, a restore that
 finds nothing new in the changelog shows that the core in memory is still current.
@@ -35,7 +35,7 @@ class _Outlived(Exception):
 def _soon_after(table: RocksTable, batches: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
     """The batches, for as long as compaction cannot have dropped a tombstone that the store has not seen.
 
-    The newest of the records says what time it is at least, whatever our own clock says.
+    The newest of the records says what time it is at least, whatever the clock of this machine says.
     """
     end = table.trusted_until
     for batch in batches:
@@ -57,13 +57,11 @@ class ShardState:
         self._committed = 0  # the place in the changelog that we know to be durable
         self._renewed = float("-inf")
         self.epoch = 0
-        self.quarantined: dict[
-            str, str
-        ] = {}  # log topics that are gone, with the reason that publishers hear
-        self._aside: dict[
-            int, str
-        ] = {}  # incarnations of streams that cannot be read, or could not while they were used
-        self._told: set[str] = set()  # what was said to be set aside
+        # Log topics that are gone, with the reason that publishers hear.
+        self.quarantined: dict[str, str] = {}
+        # Incarnations of streams that cannot be read, or could not while they were used.
+        self._aside: dict[int, str] = {}
+        self._reported: set[str] = set()  # what the log said to be set aside
 
     @property
     def core(self) -> ShardCore:
@@ -78,7 +76,7 @@ class ShardState:
         return self._table
 
     def catch_up(self, stopping: Callable[[], bool]) -> tuple[int, bool]:
-        """Follow the changelog to its end, then load; how many records were new, and whether the core was kept.
+        """Follow the changelog to its end, then load. Returns how many records were new, and whether the core was kept.
 
         Only after ``init_transactions``: what the former owner left open is decided by then. Raises ShardStopped.
         """
@@ -119,7 +117,7 @@ class ShardState:
             self._table.wipe(str(error))
 
     def set_aside(self, incarnation: int | None, reason: str) -> bool:
-        """The next :meth:`load` leaves this stream out; False if there is none, or it does already."""
+        """The next :meth:`load` leaves this stream out. False if there is none, or it is left out already."""
         if not incarnation or incarnation in self._aside:
             return False
         self._aside[incarnation] = reason
@@ -161,7 +159,7 @@ class ShardState:
         return self._context.folder / f"{self._partition}-{time.time_ns()}"
 
     def load(self) -> None:
-        """A core that reads everything from the table; a new epoch, because what was only in memory is gone."""
+        """A new core reads everything from the table. The epoch is new, because the state in memory is gone."""
         context = self._context
         if self.table.position < self._committed:
             raise AfterCommit(
@@ -182,10 +180,10 @@ class ShardState:
         for incarnation, reason in self._aside.items():
             core.set_aside(incarnation, reason)
         core.load()
-        self._aside |= core.aside  # not tried again, and not told again, with every load
+        self._aside |= core.aside  # not tried again, and not reported again, with every load
         for what, reason in core.unreadable().items():
-            if what not in self._told:
-                self._told.add(what)
+            if what not in self._reported:
+                self._reported.add(what)
                 log.error(
                     "shard %d: %s is set aside, the others are served: %s", self._partition, what, reason
                 )

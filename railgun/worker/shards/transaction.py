@@ -4,7 +4,7 @@
 Kafka said and which log topics could not be written; the caller aborts, decides and retries. This is the hottest loop
 of a worker (docs/design/0003): no record of a log costs more than one call and three small tuples.
 
-The three states of a drain are three types, so that nobody takes one for the other: a ``Drain`` is decided, a
+The three states of a drain are three types, so that they cannot be confused: a ``Drain`` is decided, a
 :class:`Prepared` has everything encoded that may fail to be, a :class:`Committed` is durable and knows no way back.
 """
 
@@ -37,7 +37,7 @@ SOURCE: Final = "Railgun-Source"
 
 
 class TransactionFailed(Exception):
-    """The transaction did not commit, as far as we know. ``topics``: where the brokers did not take records, and why."""
+    """The transaction did not commit, as far as is known. ``topics``: those whose records the brokers refused, and why."""
 
     def __init__(self, error: KafkaError, topics: dict[str, KafkaError] | None = None) -> None:
         self.error = error
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A drain that is durable, and what only the brokers know: where its records are.
+    """A drain that is durable, with the places of its records, which only the brokers know.
 
     One that decided nothing durable is committed without a transaction: its answers have yet to leave (``unsent``).
     """
@@ -85,7 +85,7 @@ class DrainWriter:
     def write(self, prepared: Prepared, *, commit: bool = True) -> Committed:
         """Commit the drain as one; or, for its markers' sake, abort it.
 
-        Raises TransactionFailed; from the commit on nothing else, because what is in doubt then is for the changelog to tell.
+        Raises TransactionFailed; from the commit on nothing else, because only the changelog can say what became of it.
         """
         self._failed = {}
         first: dict[str, int] = {}
@@ -153,7 +153,7 @@ class DrainWriter:
             self._producer.commit_transaction(_COMMIT_SECONDS)
         self._open = False
         if monotonic() - started > _DOUBTFUL_SECONDS:
-            # The coordinator was away in between, and may have lost the markers (node.unfinished): look before going on.
+            # The coordinator was away in between, and may have lost the markers (worker.shards.undecided): look before going on.
             raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, "the commit was answered late"))
 
     def _noted(self, topic: str, first: dict[str, int]) -> Callable[[KafkaError | None, Message], None]:
@@ -184,6 +184,7 @@ class DrainWriter:
         produce: Any = self._producer.produce
         topic = append.topic
         callback = noted if start == 0 else None
+        # CLU-12: each record carries its sequence, which is not its offset.
         headers = record_headers(append.incarnation, append.sequences, append.times, append.headers)
         columns: Iterable[tuple[bytes, bytes, int, HeaderList]]
         columns = zip(append.keys, append.payloads, append.times, headers, strict=True)
@@ -208,7 +209,7 @@ class DrainWriter:
         millis: int = 0,
         headers: Any = None,
     ) -> None:
-        """Produce, waiting for room in the queue where there is none."""
+        """Produce one record, waiting for room in the queue."""
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, callback, None, millis, headers)
@@ -220,6 +221,8 @@ class DrainWriter:
     # ------------------------------------------------------------ the rest of a drain
 
     def _produce_changes(self, drain: Drain, changelog: list[Reached]) -> None:
+        """CLU-13: all state of the shard is in the changelog, from which a new owner restores it."""
+
         def note(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 changelog.append(Reached((message.offset() or 0) + 1, message.timestamp()[1]))
@@ -250,7 +253,7 @@ class DrainWriter:
             len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in source.headers)
             > LARGEST_BODY
         ):
-            # What was barely small enough to be sent does not fit again with a reason beside it.
+            # A record that was barely small enough to be sent does not fit again with a reason beside it.
             self._produce_one(
                 self._names.rejected,
                 (value or b"")[: LARGEST_BODY // 2],
@@ -266,7 +269,7 @@ class DrainWriter:
 def reply_records(
     replies: dict[str, Replies], shard: int, reply_factor: int, epoch: int
 ) -> Iterable[tuple[bytes, int, bytes]]:
-    """(client, partition of ``replies``, body) for every answer of a drain; what is too large is split."""
+    """(client, partition of ``replies``, body) for every answer of a drain; batches that are too large are split."""
     for client, of_client in replies.items():
         key, partition = client.encode(), reply_partition(shard, client, reply_factor)
         pending = [of_client]

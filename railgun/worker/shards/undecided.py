@@ -5,10 +5,10 @@ partitions of a decided transaction, take them for deleted, and call the transac
 with Kafka 4.3.1, one replica). Its records then stay undecided for every reader, until the next marker of the same producer
 on the same partition decides them along with its own: as committed or as aborted, whatever comes first.
 
-So nothing is built on a commit that took suspiciously long, and a new owner looks for such records after
+So no commit is trusted that took suspiciously long, and a new owner looks for such records after
 ``init_transactions``, when nothing of its id may be open. Every transaction of a shard writes to its changelog, so:
 
-- undecided there: what became of its messages in the logs decides; where they are undecided too, nobody saw any of it, and
+- undecided there: the state of its messages in the logs decides; where they are undecided too, no client saw any of it, and
   it is committed;
 - decided there, undecided in a log: the log follows the changelog, which is known by then.
 """
@@ -71,10 +71,10 @@ class Undecided:
         return reader
 
     def among(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Of these partitions those that hold records which stay undecided for longer than any orderly transaction, and
-        from which offset on. All are asked at once.
+        """The partitions among these that hold records which stay undecided for longer than any orderly transaction, with
+        the offset from which on they do. All are asked at once.
 
-        A topic that is gone holds none: its stream is quarantined when somebody publishes to it.
+        A topic that is gone holds none: its stream is quarantined with the next publish to it.
         """
         left = list(places)
         deadline = time.monotonic() + _PATIENCE
@@ -91,11 +91,10 @@ class Undecided:
         return next((_sequence(one) for one in _read(self._written, topic, 0, offset) if _sequence(one)), 0)
 
     def was_committed(self, names: Names, partition: int, offset: int) -> bool:
-        """What became of the transaction whose changelog records begin here and are undecided, as its logs tell."""
+        """Whether the transaction whose undecided changelog records begin here was committed, as its logs show."""
         streams: dict[bytes, str] = {}
-        blocks: list[
-            tuple[bytes, int, int]
-        ] = []  # incarnation, first sequence, where to look for it in the log
+        # Incarnation, first sequence, where to look for it in the log.
+        blocks: list[tuple[bytes, int, int]] = []
         for record in _read(self._written, names.changelog, partition, offset):
             key, value = record.key() or b"", record.value()
             if value is None or not keys.is_whole(key):
@@ -106,9 +105,8 @@ class Undecided:
                 elif key.startswith(keys.BLOCK):
                     floor = wire.decode("message_block", value)["offset_floor"]
                     blocks.append((key[1:9], keys.sequence_in(key), floor))
-            except (
-                wire.WireError
-            ) as error:  # its stream is set aside when it is loaded; the other records tell enough
+            except wire.WireError as error:
+                # Its stream is set aside when it is loaded; the other records are enough.
                 log.error("shard %d: a record of the changelog cannot be read: %s", partition, error)
         for incarnation, sequence, floor in blocks:
             topic = names.log(streams[incarnation]) if incarnation in streams else ""
@@ -143,7 +141,7 @@ def _sequence(message: Message) -> int:
 
 
 def end_state(undecided: Undecided, names: Names, partition: int, partitions: int, write: Write) -> None:
-    """Decide what Kafka left undecided in a shard's changelog. Raises ConnectionLost if it stays so."""
+    """Records that Kafka left undecided in a shard's changelog are decided. Raises ConnectionLost if they stay undecided."""
     changelog = (names.changelog, partition)
     offset = undecided.among([changelog]).get(changelog)
     if offset is None:
@@ -164,7 +162,7 @@ def end_state(undecided: Undecided, names: Names, partition: int, partitions: in
 
 
 def end_logs(undecided: Undecided, names: Names, last_sequences: Mapping[str, int], write: Write) -> None:
-    """Decide what Kafka left undecided in the logs of these streams as the changelog has it."""
+    """Records that Kafka left undecided in the logs of these streams are decided as the changelog has it."""
     streams = {names.log(stream): stream for stream in last_sequences}
     for (topic, _), offset in undecided.among((topic, 0) for topic in streams).items():
         stream = streams[topic]

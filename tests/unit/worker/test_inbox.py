@@ -66,7 +66,7 @@ def test_a_cursor_passes_over_what_was_decided_early_also_after_it_was_stored() 
     again = Cursor()
     again.load(cursor.stored())
     again.begin()
-    assert [again.take(record(number)) for number in range(10)] == [
+    assert [again.decide(record(number)) for number in range(10)] == [
         *[False] * 2,
         *[True] * 5,
         False,
