@@ -34,9 +34,7 @@ class OpenDrain:
         self.structural = False  # a stream was created, changed, deleted or swept
         self.record_time = 0  # the broker's time of the record that is being decided, ns
         self.late = 0  # how long ago that was, at least, ns
-        self.stored_at = (
-            0  # the newest moment at which the drain stored a message by itself, not for a record
-        )
+        self.stored_at = 0  # the newest moment at which time, not a record, stored a message
         self.at = 0  # incarnation of the stream that was worked on last because of time, not of a record
         self.in_flight = 0  # messages taken so far (PUB-20)
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have something to deliver

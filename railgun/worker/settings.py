@@ -51,9 +51,7 @@ class NodeSection(_Section):
     bootstrap: str = DEFAULT_BOOTSTRAP
     kafka: dict[str, Any] = Field(default_factory=dict, repr=False)  # may hold passwords
     data_dir: str = ".railgun/worker"
-    web_port: Annotated[int, Field(ge=0, le=65535)] = (
-        0  # 0: no web server, so that two workers fit on one machine
-    )
+    web_port: Annotated[int, Field(ge=0, le=65535)] = 0  # 0: no web server; two workers fit on one machine
     test_clock: bool = False
 
 

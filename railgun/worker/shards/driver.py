@@ -17,7 +17,7 @@ from railgun.state.unreadable_entries import UnreadableEntry
 from railgun.worker.context import ShardContext
 from railgun.worker.group.membership import Membership
 from railgun.worker.shards.inbox import Inbox
-from railgun.worker.shards.owner import ShardOwner
+from railgun.worker.shards.owner import PartitionOwner
 from railgun.worker.shards.recovery import OwnerLost, Recovery, ShardStopped, Unforeseen
 from railgun.worker.shards.shard_state import ShardState
 
@@ -41,7 +41,7 @@ class ShardDriver:
         self._stopping = threading.Event()
         self._former = former
         self._in_hand: Sequence[Input] = ()
-        self.owner = ShardOwner(partition, context, membership, self._stopping, self.inbox.call)
+        self.owner = PartitionOwner(partition, context, membership, self._stopping, self.inbox.call)
         self._recovery = Recovery(self.owner)
         self._end = threading.Lock()  # guards the next two: the second of thread and close() closes the table
         self._unwanted = False  # close() was called

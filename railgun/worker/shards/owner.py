@@ -37,7 +37,7 @@ log = logging.getLogger("railgun.worker")
 _TRUSTED_SECONDS: Final = 3.0
 
 
-class ShardOwner:
+class PartitionOwner:
     """One stay of a partition at this worker, as :class:`~railgun.worker.shards.recovery.Committer` needs it.
 
     Used by the shard's thread, except :meth:`init_producer` before that starts, and :meth:`stuck_for`.

@@ -78,9 +78,7 @@ class DrainWriter:
         self._partition = partition
         self._failed: dict[str, KafkaError] = {}
         self._open = False
-        self.call_started: float | None = (
-            None  # monotonic time at which a call into librdkafka began to block
-        )
+        self.call_started: float | None = None  # monotonic time at which a call into librdkafka began
 
     def write(self, prepared: Prepared, *, commit: bool = True) -> Committed:
         """Commit the drain as one; or, for its markers' sake, abort it.
