@@ -10,8 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from railgun.cli import tour
-from railgun.cli.commands import consumer, dlq, events, init, publish, stream, subscribe, up, worker
-from railgun.cli.commands import diagnose as doctor
+from railgun.cli.commands import consumer, dlq, doctor, events, init, publish, stream, subscribe, up, worker
 from railgun.errors import RailgunError
 
 # Habits of those who come from the `nats` command.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from railgun.cli.options.arguments import Force, StreamName
 from railgun.cli.options.completion import known_consumers
-from railgun.cli.options.consumer_flags import Consumer
+from railgun.cli.options.consumer_flags import ConsumerFlags
 from railgun.cli.options.flags import DURATION
 from railgun.cli.options.options import EXIT_WRONG, Cluster, command, print_json, sure
 from railgun.cli.options.units import show_duration
@@ -23,13 +22,13 @@ from railgun.cli.reports.consumer_report import (
     print_info,
     print_report,
 )
-from railgun.cli.reports.report import print_changes
+from railgun.cli.reports.report import print_changes, print_raw
 from railgun.errors import ApiError, ConfigError
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.protocol.statuses import PUSH_BASED
 
 if TYPE_CHECKING:
-    from railgun.client.facade.sync.consumer import Consumer as ConsumerHandle
+    from railgun.client.facade.sync.consumer import Consumer
     from railgun.client.facade.sync.message import Message
 
 app = typer.Typer(help="Make consumers, look at them, take messages from them.", no_args_is_help=True)
@@ -46,7 +45,7 @@ NewName = Annotated[
 @command
 def add(
     stream: StreamName,
-    flags: Consumer,
+    flags: ConsumerFlags,
     cluster: Cluster,
     name: NewName = None,
     ephemeral: Annotated[
@@ -69,7 +68,7 @@ def add(
 
 @app.command("edit")
 @command
-def edit(stream: StreamName, name: Name, flags: Consumer, cluster: Cluster) -> None:
+def edit(stream: StreamName, name: Name, flags: ConsumerFlags, cluster: Cluster) -> None:
     """Change a consumer: only what is given changes, and it goes on where it was."""
     given = flags.given()
     for field in ("name", "durable_name"):
@@ -192,8 +191,7 @@ def next_(
                 end()
                 typer.echo(json.dumps({**delivered_object(message), "outcome": told or "none"}))
             elif raw:
-                sys.stdout.buffer.write(message.payload)
-                sys.stdout.flush()
+                print_raw(message.payload)
                 end()
             else:
                 print_delivered(message)
@@ -205,7 +203,7 @@ def next_(
         raise typer.Exit(EXIT_WRONG)
 
 
-def _taken(consumer: ConsumerHandle, wait: timedelta) -> Message | None:
+def _taken(consumer: Consumer, wait: timedelta) -> Message | None:
     try:
         return consumer.next(wait=wait.total_seconds())
     except ApiError as error:

@@ -11,13 +11,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from railgun.cli.commands.dead_letters import Choice, DeadLetters, Outcome, dead_letter_streams
 from railgun.cli.options.completion import known_streams
 from railgun.cli.options.options import EXIT_WRONG, Cluster, command, console, print_json, sure
 from railgun.cli.options.units import counted
-from railgun.cli.reports.report import content_object, print_headers, print_lines
+from railgun.cli.reports.report import content_object, new_table, print_headers, print_lines, print_raw
 from railgun.errors import ConfigError, StreamNotFound
 
 app = typer.Typer(help="Dead letters: look at them, send them back, drop them.", no_args_is_help=True)
@@ -69,9 +68,8 @@ def ls(
     if not found:
         typer.echo(f"Stream {stream} has no such dead letters.", err=True)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Sequence", "Subject", "Origin", "Consumer", "Deliveries", "Reason"):
-        table.add_column(title, justify="right" if title in ("Sequence", "Deliveries") else "left")
+    titles = ("Sequence", "Subject", "Origin", "Consumer", "Deliveries", "Reason")
+    table = new_table(titles, numbers=("Sequence", "Deliveries"))
     for letter in found:
         table.add_row(
             str(letter.sequence),
@@ -100,9 +98,7 @@ def _list_streams(cluster: Cluster) -> None:
     if not rows:
         typer.echo("No consumer has a stream for its dead letters.", err=True)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Stream", "Letters", "Of"):
-        table.add_column(title, justify="right" if title == "Letters" else "left")
+    table = new_table(("Stream", "Letters", "Of"), numbers=("Letters",))
     for name, count, users in rows:
         table.add_row(name, "missing" if count is None else f"{count:,}", ", ".join(users))
     console().print(table)
@@ -125,8 +121,7 @@ def show(
     if cluster.as_json:
         print_json({**letter.as_object(), **content_object(letter.own_headers(), message.payload)})
     elif raw:
-        sys.stdout.buffer.write(message.payload)
-        sys.stdout.flush()
+        print_raw(message.payload)
     else:
         typer.echo(f"Dead letter {stream}#{sequence} on Subject {message.subject}\n")
         print_lines(

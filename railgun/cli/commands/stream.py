@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from railgun.cli.options.arguments import Force, StreamName
 from railgun.cli.options.options import Cluster, command, print_json, sure
-from railgun.cli.options.stream_flags import Stream
-from railgun.cli.reports.report import message_object, print_changes, print_info, print_message, print_streams
+from railgun.cli.options.stream_flags import StreamFlags
+from railgun.cli.reports.report import (
+    message_object,
+    print_changes,
+    print_info,
+    print_message,
+    print_raw,
+    print_streams,
+)
 from railgun.errors import ConfigError
 
 app = typer.Typer(help="Make streams, look at them, read and remove their messages.", no_args_is_help=True)
@@ -20,7 +26,7 @@ NewName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's nam
 
 @app.command("add")
 @command
-def add(name: NewName, flags: Stream, cluster: Cluster) -> None:
+def add(name: NewName, flags: StreamFlags, cluster: Cluster) -> None:
     """Create a stream. One that exists with the same configuration is left as it is."""
     given = flags.given()
     given.pop("name", None)  # a file may carry another stream's name: the argument decides
@@ -33,7 +39,7 @@ def add(name: NewName, flags: Stream, cluster: Cluster) -> None:
 
 @app.command("edit")
 @command
-def edit(name: StreamName, flags: Stream, cluster: Cluster) -> None:
+def edit(name: StreamName, flags: StreamFlags, cluster: Cluster) -> None:
     """Change a stream: only what is given changes."""
     given = flags.given()
     given.pop("name", None)
@@ -118,8 +124,7 @@ def get(
     if cluster.as_json:
         print_json(message_object(name, message))
     elif raw:
-        sys.stdout.buffer.write(message.payload)
-        sys.stdout.flush()
+        print_raw(message.payload)
     else:
         print_message(name, message)
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
 from railgun.cli.doctor.clock_checks import check_clocks
-from railgun.cli.doctor.findings import Finding, note, ok, wrong
+from railgun.cli.doctor.findings import Finding, note, ok, some, wrong
 from railgun.cli.doctor.input_checks import check_inputs
 from railgun.cli.doctor.topic_checks import (
     check_copies,
@@ -221,9 +221,7 @@ def check_shards(cluster: Cluster, registry: Registry) -> Iterator[Finding]:
     if not silent:
         yield ok("shards", f"all {count} answer")
         return
-    listed = ", ".join(
-        f"{shard} (last owner {registry.nodes.get(shard, 'unknown')})" for shard in list(silent)[:4]
-    )
+    listed = some([f"{shard} (last owner {registry.nodes.get(shard, 'unknown')})" for shard in silent])
     yield wrong(
         "shards",
         f"{len(silent)} of {count} do not answer within {patience:g} s: {listed}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -37,6 +37,11 @@ def note(check: str, text: str, remedy: str = "") -> Finding:
 
 def wrong(check: str, text: str, remedy: str) -> Finding:
     return Finding(check, "wrong", text, remedy)
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def print_findings(findings: Iterable[Finding]) -> list[Finding]:

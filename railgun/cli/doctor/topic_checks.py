@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -12,7 +12,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.admin._topic import TopicDescription
 
-from railgun.cli.doctor.findings import Finding, note, ok, wrong
+from railgun.cli.doctor.findings import Finding, note, ok, some, wrong
 from railgun.kafka.answers import answer_of
 from railgun.kafka.topic_admin import MIN_IN_SYNC
 
@@ -82,7 +82,7 @@ def check_topics(seen: Seen, partitions: Mapping[str, int], logs: Mapping[str, s
         faults += 1
         yield wrong(
             "topics",
-            f"no leader for {', '.join(headless[:5])}",
+            f"no leader for {some(headless)}",
             "restart the brokers that hold these partitions",
         )
     unseen = sorted(seen.hidden & set(partitions))
@@ -110,7 +110,7 @@ def check_copies(found: Mapping[str, TopicDescription]) -> Finding:
         if any(len(one.isr) < len(one.replicas) for one in topic.partitions)
     )
     if behind:
-        return note("copies", f"not all copies are in sync: {', '.join(behind[:5])}", "look at the brokers")
+        return note("copies", f"not all copies are in sync: {some(behind)}", "look at the brokers")
     if fewest < 2:
         return note(
             "copies",
@@ -144,20 +144,16 @@ def check_in_sync(found: Mapping[str, TopicDescription], least: Mapping[str, int
     if frail:
         return wrong(
             "in sync",
-            f"{MIN_IN_SYNC} is 1 on {_some(frail)}: acknowledged messages are lost with one broker",
+            f"{MIN_IN_SYNC} is 1 on {some(frail)}: acknowledged messages are lost with one broker",
             f"kafka-configs.sh --alter --topic {frail[0]} --add-config {MIN_IN_SYNC}=2",
         )
     if stiff:
         have, need = known[stiff[0]]
         return wrong(
             "in sync",
-            f"{MIN_IN_SYNC} is {need} with {have} copies on {_some(stiff)}: one broker that is away stops writing",
+            f"{MIN_IN_SYNC} is {need} with {have} copies on {some(stiff)}: one broker that is away stops writing",
             f"kafka-configs.sh --alter --topic {stiff[0]} --add-config {MIN_IN_SYNC}={max(1, have - 1)}",
         )
     if len(known) < len(copies):
         return note("in sync", f"this user may not read {MIN_IN_SYNC} of {len(copies) - len(known)} topics")
     return ok("in sync", f"{MIN_IN_SYNC} fits the number of copies")
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -13,8 +13,8 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from railgun.cli.doctor.findings import Finding, note, ok, wrong
-from railgun.kafka.ends import FIRST, LAST, by_admin, offsets
+from railgun.cli.doctor.findings import Finding, note, ok, some, wrong
+from railgun.kafka.ends import FIRST, LAST, Place, by_admin, offsets
 from railgun.kafka.settings import KafkaSettings
 
 # A worker's transaction times out after 10 s, and the broker looks for such every 10 s: older than this is not normal.
@@ -50,22 +50,24 @@ def hung_transactions(
         )
     unasked = [place for place in places if place not in stable.keys() & ends.keys()]
     if unasked:
-        listed = ", ".join(f"{topic}/{partition}" for topic, partition in unasked[:5])
         yield note(
             "transactions",
-            f"{len(unasked)} of {len(places)} partitions did not tell their end offsets: {listed}",
+            f"{len(unasked)} of {len(places)} partitions did not tell their end offsets: {_some(unasked)}",
             "look at the brokers that lead them, then run railgun doctor again",
         )
     unknown = [place for place, age in ages.items() if age is None]
     if unknown:
-        listed = ", ".join(f"{topic}/{partition}" for topic, partition in unknown[:5])
         yield note(
             "transactions",
-            f"the age of open transactions is unknown at {listed}",
+            f"the age of open transactions is unknown at {_some(unknown)}",
             "run railgun doctor again in a minute",
         )
     if not hung and not unknown and not unasked:
         yield ok("transactions", f"no transaction hangs ({len(held)} at work in {len(stable)} partitions)")
+
+
+def _some(places: list[Place]) -> str:
+    return some([f"{topic}/{partition}" for topic, partition in places])
 
 
 def age_of_record(settings: KafkaSettings, topic: str, partition: int, offset: int) -> float | None:

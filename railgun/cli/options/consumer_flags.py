@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -14,7 +15,7 @@ from railgun.cli.options.completion import known_streams
 from railgun.cli.options.flags import DURATION, SIZE, ConfigFile, Metadata, given_fields, listed, parser
 from railgun.errors import ConfigError
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.durations import LONGEST, NANOS, from_nanos, parse_rfc3339, rfc3339, to_nanos
+from railgun.model.durations import LONGEST, from_nanos, parse_rfc3339, rfc3339, to_nanos
 
 _POLICIES: Final = {
     "all": "all",
@@ -43,7 +44,7 @@ class Start:
         if self.time is not None:
             fields["opt_start_time"] = rfc3339(self.time)
         if self.ago is not None:
-            fields["opt_start_time"] = rfc3339(_now() - to_nanos(self.ago))
+            fields["opt_start_time"] = rfc3339(time.time_ns() - to_nanos(self.ago))
         return fields
 
 
@@ -69,10 +70,6 @@ def start(text: str) -> Start:
         ) from None
 
 
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp() * NANOS)
-
-
 def _sample(text: str) -> str:
     if not re.fullmatch(r"\d+%?", text.strip()):
         raise ValueError(
@@ -86,8 +83,8 @@ START: Final = parser(start)
 
 
 @dataclass(frozen=True)
-class Consumer:
-    """What was said about the consumer; None: nothing."""
+class ConsumerFlags:
+    """Flags for the configuration of a consumer; None: the flag was not given."""
 
     filter: Annotated[
         list[str] | None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -17,8 +16,8 @@ from railgun.errors import ConfigError
 from railgun.model.stream_config import ConfigModel
 
 if TYPE_CHECKING:
-    from railgun.cli.options.consumer_flags import Consumer
-    from railgun.cli.options.stream_flags import Stream
+    from railgun.cli.options.consumer_flags import ConsumerFlags
+    from railgun.cli.options.stream_flags import StreamFlags
 
 T = TypeVar("T")
 
@@ -35,16 +34,8 @@ def parser(parse: Callable[[str], T]) -> Callable[[Any], T]:
     return parsed
 
 
-def _duration(text: str) -> timedelta:
-    return units.duration(text)
-
-
-def _size(text: str) -> int:
-    return units.size(text)
-
-
-DURATION: Final = parser(_duration)
-SIZE: Final = parser(_size)
+DURATION: Final = parser(units.duration)
+SIZE: Final = parser(units.size)
 
 Metadata = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A note; repeatable.")]
 ConfigFile = Annotated[
@@ -54,7 +45,7 @@ ConfigFile = Annotated[
 
 
 def given_fields(
-    flags: Stream | Consumer,
+    flags: StreamFlags | ConsumerFlags,
     model: type[ConfigModel],
     what: str,
     *,

@@ -206,13 +206,13 @@ def _is_unicode(text: str) -> bool:
 
 
 def _options_of(group: type[Any]) -> list[inspect.Parameter]:
-    """The fields of a dataclass as parameters; in the help they stand together, under the class's name."""
+    """The fields of a dataclass as parameters; the help has them together, under the name of the class."""
     hints = get_type_hints(group, include_extras=True)
     parameters = []
     for field in dataclasses.fields(group):
         kind, option = get_args(hints[field.name])
         option = copy.copy(option)
-        option.rich_help_panel = f"{group.__name__} options"
+        option.rich_help_panel = f"{group.__name__.removesuffix('Flags')} options"
         parameters.append(
             inspect.Parameter(
                 field.name,

@@ -14,8 +14,8 @@ from railgun.model.stream_config import ConsumerLimits, Republish, StreamConfig
 
 
 @dataclass(frozen=True)
-class Stream:
-    """What was said about the stream; None: nothing."""
+class StreamFlags:
+    """Flags for the configuration of a stream; None: the flag was not given."""
 
     subjects: Annotated[
         list[str] | None,

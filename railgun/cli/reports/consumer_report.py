@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from railgun.cli.options.options import console
 from railgun.cli.options.units import show_duration, show_limit, show_size_limit
 from railgun.cli.reports.report import (
     Lines,
     content_object,
+    new_table,
     own_metadata,
     print_headers,
     print_lines,
@@ -136,9 +136,8 @@ def print_consumers(stream: str, found: Sequence[ConsumerInfo]) -> None:
     if not found:
         typer.echo(f"Stream {stream} has no consumers.", err=True)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Name", "Mode", "Filter", "Ack Policy", "Pending", "Unprocessed", "Created", "Description"):
-        table.add_column(title, justify="right" if title in ("Pending", "Unprocessed") else "left")
+    titles = ("Name", "Mode", "Filter", "Ack Policy", "Pending", "Unprocessed", "Created", "Description")
+    table = new_table(titles, numbers=("Pending", "Unprocessed"))
     for info in found:
         table.add_row(
             info.name,
@@ -158,10 +157,8 @@ def print_report(stream: str, found: Sequence[ConsumerInfo]) -> None:
     if not found:
         typer.echo(f"Stream {stream} has no consumers.", err=True)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
     numbers = ("Ack Wait", "Pending", "Redelivered", "Unprocessed", "Delivered", "Ack Floor")
-    for title in ("Consumer", "Mode", "Ack Policy", *numbers):
-        table.add_column(title, justify="right" if title in numbers else "left")
+    table = new_table(("Consumer", "Mode", "Ack Policy", *numbers), numbers)
     for info in found:
         table.add_row(
             info.name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -102,6 +103,20 @@ def print_lines(lines: Iterable[tuple[str, object]], width: int = _LABEL) -> Non
         typer.echo(f"{label:>{width}}: {value}")
 
 
+def new_table(titles: Iterable[str], numbers: Collection[str]) -> Table:
+    """An empty table with these columns; those of ``numbers`` are right-aligned."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, justify="right" if title in numbers else "left")
+    return table
+
+
+def print_raw(payload: bytes) -> None:
+    """The body of a message on standard output, byte for byte."""
+    sys.stdout.buffer.write(payload)
+    sys.stdout.flush()
+
+
 def yes(value: bool) -> str:
     """``true`` or ``false``, as reports have it."""
     return "true" if value else "false"
@@ -150,9 +165,8 @@ def print_streams(found: Sequence[StreamInfo]) -> None:
     if not found:
         typer.echo("No streams.", err=True)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Name", "Subjects", "Messages", "Size", "Last Message", "Description"):
-        table.add_column(title, justify="right" if title in ("Messages", "Size") else "left")
+    titles = ("Name", "Subjects", "Messages", "Size", "Last Message", "Description")
+    table = new_table(titles, numbers=("Messages", "Size"))
     for info in found:
         last = "never" if info.state.last_ts.startswith("0001-") else show_time(info.state.last_ts)
         table.add_row(

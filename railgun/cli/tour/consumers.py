@@ -157,10 +157,7 @@ def _next(walk: Walk, consumer: Consumer, text: str, *, ack: bool, after: timede
     walk.say(f"railgun consumer next {walk.stream} DISPATCH{'' if ack else ' --no-ack'}")
     if after:
         walk.shown(f"… it comes again when {show_duration(after)} are over")
-    message = consumer.next(wait=after.total_seconds() + SLACK)
-    if message is None:
-        raise TourFailed(f"the tour did not show that {text!r} is delivered")
-    walk.expect(message.text == text, f"{text!r} is delivered, and not {message.text!r}")
+    message = walk.receive(consumer, "DISPATCH", text, after.total_seconds() + SLACK)
     walk.shown(f"--- received on {message.subject}", message.text)
     if ack:
         message.ack_sync()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from railgun.cli.options.units import show_duration
-from railgun.cli.tour.walk import SLACK, TourFailed, Walk
+from railgun.cli.tour.walk import SLACK, Walk
 from railgun.model.durations import NANOS, from_nanos, rfc3339, to_nanos
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def start_positions(walk: Walk) -> None:
     walk.say(f"railgun stream purge {walk.stream}")
     orders.purge()
     ago = _ago(orders, _spaced(walk, subject, minute), 2 * minute)
-    by_time = {"deliver_policy": "by_start_time", "opt_start_time": rfc3339(_now() - to_nanos(ago))}
+    by_time = {"deliver_policy": "by_start_time", "opt_start_time": rfc3339(time.time_ns() - to_nanos(ago))}
     _first(walk, orders, "2MIN", show_duration(ago), by_time, "order 2")
 
 
@@ -43,8 +43,8 @@ def _ago(orders: Stream, sequences: list[int], wanted: timedelta) -> timedelta:
     """Wait until so long ago is between the first two orders; where publishing took its time, it was longer ago."""
     first, second = (orders.get(sequence).time_ns for sequence in sequences[:2])
     between = (first + second) // 2
-    time.sleep(max(between + to_nanos(wanted) - _now(), 0) / NANOS)
-    now = _now()
+    time.sleep(max(between + to_nanos(wanted) - time.time_ns(), 0) / NANOS)
+    now = time.time_ns()
     return wanted if now - to_nanos(wanted) < (between + second) // 2 else from_nanos(now - between)
 
 
@@ -63,10 +63,7 @@ def monitor(walk: Walk) -> None:
         for text in ("order 3", "order 4"):
             if text == "order 4":
                 walk.rg.publish(f"{walk.stream}.processed", text)
-            message = listener.next(wait=SLACK)
-            if message is None:
-                raise TourFailed(f"the tour did not show that {target} gets {text!r}")
-            walk.expect(message.text == text, f"{target} gets {text!r}, and not {message.text!r}")
+            message = walk.receive(listener, target, text)
             walk.shown(f"Received on [{message.subject}]: {message.text!r}")
         info = consumer.info()
         walk.expect(
@@ -99,15 +96,12 @@ def replay(walk: Walk) -> None:
     arrived: list[float] = []
     stored: list[float] = []
     with walk.rg.listen(target) as listener:
-        while len(arrived) < 3:
-            message = listener.next(wait=gap.total_seconds() + SLACK)
-            if message is None:
-                raise TourFailed(f"the tour did not show that {target} gets three orders")
+        for number in range(1, 4):
+            message = walk.receive(listener, target, f"order {number}", gap.total_seconds() + SLACK)
             arrived.append(time.monotonic())
             stored.append(message.time_ns / NANOS)
-            walk.expect(message.text == f"order {len(arrived)}", "orders are replayed in order")
             walk.shown(
-                f"{datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f} [#{len(arrived)}] Received on "
+                f"{datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f} [#{number}] Received on "
                 f"[{message.subject}]: {message.text!r}"
             )
     for earlier, later in ((0, 1), (1, 2)):
@@ -116,10 +110,6 @@ def replay(walk: Walk) -> None:
             real * 0.3 <= here <= real + SLACK,  # the first may be late: a reader of the log is opened for it
             f"what was stored {real:.2f} s apart arrives so: it was {here:.2f} s",
         )
-
-
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp() * NANOS)
 
 
 def _spaced(walk: Walk, subject: str, gap: timedelta) -> list[int]:
@@ -145,8 +135,5 @@ def _first(walk: Walk, orders: Stream, name: str, deliver: str, fields: dict[str
         name, filter_subject=subject, ack_policy="none", replay_policy="instant", **fields
     )
     walk.say(f"railgun consumer next {walk.stream} {name}")
-    message = consumer.next(wait=SLACK)
-    if message is None:
-        raise TourFailed(f"the tour did not show that {name} gets {wanted!r}")
-    walk.expect(message.text == wanted, f"{name} begins with {wanted!r}, and not with {message.text!r}")
+    message = walk.receive(consumer, name, wanted)
     walk.shown(f"--- received on {message.subject}", message.text)

@@ -14,6 +14,9 @@ from railgun.errors import RailgunError, StreamNotFound
 
 if TYPE_CHECKING:
     from railgun.client.facade.railgun import Railgun
+    from railgun.client.facade.sync.consumer import Consumer
+    from railgun.client.facade.sync.listener import Listener
+    from railgun.client.facade.sync.message import Message
     from railgun.client.facade.sync.stream import Stream
 
 MARK: Final = {"railgun-tour": "remove me"}
@@ -61,6 +64,14 @@ class Walk:
     def expect(self, holds: bool, what: str) -> None:
         if not holds:
             raise TourFailed(f"the tour did not show that {what}")
+
+    def receive(self, source: Consumer | Listener, name: str, text: str, wait: float = SLACK) -> Message:
+        """The next message of a consumer or listener, which must have this text."""
+        message = source.next(wait=wait)
+        if message is None:
+            raise TourFailed(f"the tour did not show that {name} gets {text!r}")
+        self.expect(message.text == text, f"{name} gets {text!r}, and not {message.text!r}")
+        return message
 
     # -- streams
 

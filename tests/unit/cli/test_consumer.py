@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from railgun.cli.options.consumer_flags import Consumer, Start, start
+from railgun.cli.options.consumer_flags import ConsumerFlags, Start, start
 from railgun.client.facade.railgun import connect
 from railgun.errors import ConfigError
 from railgun.model.durations import parse_rfc3339
@@ -169,9 +169,9 @@ def test_every_flag_reaches_the_configuration(orders: Run) -> None:
 
 def test_flags_that_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match="give --pull or --target, not both"):
-        Consumer(pull=True, target="out").given()
+        ConsumerFlags(pull=True, target="out").given()
     with pytest.raises(ConfigError, match="--backoff: 'soon' is not a valid duration"):
-        Consumer(backoff=["1s,soon"]).given()
+        ConsumerFlags(backoff=["1s,soon"]).given()
 
 
 def test_an_empty_filter_is_none(orders: Run) -> None:
