@@ -114,7 +114,7 @@ class TooManyWaiting(RailgunError):
 
 
 class NoStreamResponse(RailgunError):
-    """No stream captures the subject; nothing was stored (PUB-05)."""
+    """No stream captures the subject; nothing was stored."""
 
     def __init__(self, subject: str) -> None:
         self.subject = subject
@@ -122,11 +122,11 @@ class NoStreamResponse(RailgunError):
 
 
 class AlreadyAcknowledged(RailgunError):
-    """This message object was acknowledged, given back or terminated before: nothing was sent (ACK-19)."""
+    """This message object was acknowledged, given back or terminated before: nothing was sent."""
 
 
 class ConsumerBound(RailgunError):
-    """Somebody listens on the push consumer already, and it has no group to share its messages (PSH-05)."""
+    """Somebody listens on the push consumer already, and it has no group to share its messages."""
 
     def __init__(self, consumer: str) -> None:
         self.consumer = consumer

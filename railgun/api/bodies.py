@@ -59,7 +59,7 @@ def level_too_high(headers: h.Headers) -> bool:
 
 
 class ConfigRequest(NamedTuple):
-    """What a create or update asks for; ``pedantic`` refuses what would otherwise be put right (CFG-13)."""
+    """What a create or update asks for; ``pedantic`` refuses what would otherwise be put right."""
 
     config: StreamConfig
     pedantic: bool
@@ -109,7 +109,7 @@ def parse_purge(body: bytes) -> PurgeRequest | Refusal:
     fields = _fields(body, _PURGE_FIELDS)
     if isinstance(fields, Refusal):
         return fields
-    return BAD_REQUEST if fields.get("seq") and fields.get("keep") else PurgeRequest(**fields)  # DEL-10
+    return BAD_REQUEST if fields.get("seq") and fields.get("keep") else PurgeRequest(**fields)
 
 
 def parse_delete(body: bytes) -> int | Refusal:
@@ -160,7 +160,7 @@ def parse_config(body: bytes) -> ConfigRequest | Refusal:
 
 
 def addressed_otherwise(config: StreamConfig, name: str) -> Refusal | None:
-    """Why a configuration is not that of the stream which the call addresses (CFG-04, CFG-01)."""
+    """Why a configuration is not that of the stream which the call addresses (CFG-04)."""
     if config.name != name:
         return STREAM_MISMATCH
     return NAME_HAS_PATH if "/" in name or "\\" in name else None

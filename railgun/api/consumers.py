@@ -62,7 +62,7 @@ class _Creation(ConfigModel):
 
 
 class ConsumerRequest(NamedTuple):
-    """What a create asks for; ``action`` is ``create``, ``update`` or empty for either (CON-10)."""
+    """What a create asks for; ``action`` is ``create``, ``update`` or empty for either."""
 
     config: ConsumerConfig
     action: str
@@ -98,7 +98,7 @@ def parse_consumer(body: bytes, name: ApiName) -> ConsumerRequest | Refusal:
 def _check_names(config: ConsumerConfig, name: ApiName) -> Refusal | None:
     """What the address says against what the configuration says."""
     if "/" in (config.name or "") or "\\" in (config.name or ""):
-        return CONSUMER_NAME_HAS_PATH  # CON-07
+        return CONSUMER_NAME_HAS_PATH
     if name.operation is Operation.CONSUMER_DURABLE_CREATE and not config.durable_name:
         return DURABLE_MISSING
     if config.durable_name and config.durable_name != config.name:

@@ -1,7 +1,7 @@
 """What a consumer is told in bytes: the bodies of pull requests and of acknowledgements, and the numbers of an ack subject.
 
-Nothing here raises. A pull that cannot be understood is told why in words (PUL-12); an acknowledgement that cannot be
-understood is an unknown one, which resolves nothing (ACK-12).
+Nothing here raises. A pull that cannot be understood is told why in words; an acknowledgement that cannot be understood is
+an unknown one, which resolves nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from railgun.model.refusals import Refusal
 from railgun.model.stream_config import by_known_names
 from railgun.protocol.commands import Pull
 
-NEXT = b"+NXT"  # how an acknowledgement begins that asks for more (ACK-09)
+NEXT = b"+NXT"  # how an acknowledgement begins that asks for more
 _MOST = 2**31 - 1
 _WHOLE = re.compile(rb"[+-]?[0-9]{1,18}")
 _NUMBERS = re.compile(r"[0-9]{1,19}")
@@ -65,7 +65,7 @@ class Acknowledgement(NamedTuple):
 
 
 def parse_acknowledgement(body: bytes) -> Acknowledgement:
-    """ACK-05 to ACK-12: what it is stands at the very beginning."""
+    """The kind of an acknowledgement, which stands at the very beginning of its body (ACK-05); any other is unknown (ACK-12)."""
     if body in (b"", b"+ACK", b"+OK"):
         return Acknowledgement("ack")
     if body == b"+WPI":
@@ -80,7 +80,7 @@ def parse_acknowledgement(body: bytes) -> Acknowledgement:
 
 
 def _delay(text: bytes) -> int:
-    """ACK-07: what cannot be understood is no delay."""
+    """The delay of a nak, ns: a text that cannot be understood is none."""
     try:
         if text.startswith(b"{"):
             given = json.loads(text).get("delay", 0)

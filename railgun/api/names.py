@@ -88,7 +88,7 @@ _LONGEST_FIRST = sorted(_OF_A_STREAM, key=lambda operation: -len(operation.value
 
 
 class ApiName(NamedTuple):
-    """A name taken apart. ``rest`` is what follows the stream: the subject of a short direct get (GET-10), a consumer."""
+    """A name taken apart. ``rest`` is what follows the stream: the subject of a short direct get, a consumer."""
 
     operation: Operation
     stream: str

@@ -116,7 +116,7 @@ def _page_of_counts(counts: dict[str, int], offset: int) -> dict[str, int]:
 
 
 def create_response(stream: OwnedStream, *, created: bool) -> Frame:
-    """The stream exists; ``did_create`` tells a new one from an identical one that was there (CFG-06)."""
+    """The stream exists; ``did_create`` tells a new one from an identical one that was there."""
     did = {"did_create": True} if created else {}
     return success_response(Operation.STREAM_CREATE, info_object(stream) | did)
 
@@ -155,7 +155,7 @@ def names_response(body: bytes, streams: Mapping[str, Sequence[str]]) -> Frame:
 
 
 def list_response(body: bytes, streams: Iterable[OwnedStream]) -> Frame:
-    """Infos of these streams: sorted by name, a page from the offset asked for (CFG-31)."""
+    """Infos of these streams: sorted by name, a page from the offset asked for."""
     asked = parse_page(body)
     if isinstance(asked, Refusal):
         return error_response(Operation.STREAM_LIST, asked)

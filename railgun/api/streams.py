@@ -36,7 +36,7 @@ _WITHOUT_BODY = frozenset({Operation.STREAM_DELETE, Operation.CONSUMER_DELETE, O
 
 
 def level_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
-    """The answer to a call that needs a newer server (CFG-30), None if this one will do."""
+    """The answer to a call that needs a newer server, None if this one will do."""
     if not level_too_high(request.headers):
         return None
     if name.operation is Operation.DIRECT_GET:
@@ -72,7 +72,7 @@ def _get(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | 
     if isinstance(asked, Refusal):
         return asked
     if not asked.fits_plain_get:
-        return BAD_REQUEST  # GET-05, GET-19: said of a stream that does not exist as well
+        return BAD_REQUEST  # said of a stream that does not exist as well
     return STREAM_NOT_FOUND if stream is None else (yield from reading.plain_get(stream, asked))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-API_LEVEL = 3  # CFG-30: what this server understands
-NAMES_PAGE = 1_024  # CFG-31: names on one page of a list
+API_LEVEL = 3  # what this server understands
+NAMES_PAGE = 1_024  # names on one page of a list
 LIST_PAGE = 256  # and infos
-TRANSPORT_LIMIT = 1_048_576  # LIM-13: a message without a limit of its own
+TRANSPORT_LIMIT = 1_048_576  # bytes of a message in a stream without a limit of its own
 LARGEST_RECORD = 8 * 1024 * 1024  # of every topic
 LARGEST_BODY = LARGEST_RECORD - 128 * 1024  # what fits into a record with its key, headers and framing
 LARGEST_MESSAGE = (
@@ -19,8 +19,8 @@ LARGE_MESSAGE = 1024 * 1024  # one that is not sent inside an answer: the answer
 class ClusterLimits(NamedTuple):
     """Ceilings of the platform; 0 means none."""
 
-    max_store_bytes: int = 0  # PUB-19: bytes of all streams of a shard together
-    max_in_flight: int = 0  # PUB-20: messages that one drain takes; more are told to slow down
-    require_max_bytes: bool = False  # LIM-18
-    max_stream_bytes: int = 0  # LIM-18; also the ceiling of a stream that sets no max_bytes
-    replicas: int = 1  # how many copies the brokers can hold (CFG-16)
+    max_store_bytes: int = 0  # bytes of all streams of a shard together
+    max_in_flight: int = 0  # messages that one drain takes; more are told to slow down
+    require_max_bytes: bool = False  # a stream must set max_bytes
+    max_stream_bytes: int = 0  # the highest max_bytes; also the ceiling of a stream that sets no max_bytes
+    replicas: int = 1  # how many copies the brokers can hold

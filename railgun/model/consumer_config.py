@@ -11,7 +11,7 @@ class ConsumerConfig(ConfigModel):
     """A consumer: which messages of a stream it wants, how it gets them, and how it says that they are done.
 
     A ``name`` that is also the ``durable_name`` makes it durable. Fields that are None take their default when the
-    consumer is created (CON-09, CON-13). ``opt_start_time`` is given as an aware datetime or as RFC 3339 text.
+    consumer is created. ``opt_start_time`` is given as an aware datetime or as RFC 3339 text.
     ``direct``, ``pause_until`` and ``priority_…`` are NATS's: what is not their default is refused by name (C-41).
     ``max_ack_pending_per_subject`` and ``dead_letter`` are railgun's own: with the first, messages of one subject come
     strictly in turn; the second names the stream that takes a copy of what ran out of deliveries or was terminated.

@@ -1,4 +1,4 @@
-"""What callers are told of a consumer (CON-27)."""
+"""The state of a consumer, as callers see it."""
 
 from __future__ import annotations
 

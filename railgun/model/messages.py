@@ -79,7 +79,7 @@ class StoredMessage(MessageViews):
     time_ns: int
 
     def to_api(self, *, no_headers: bool = False) -> dict[str, Any]:
-        """The ``message`` object of a get (GET-01)."""
+        """The ``message`` object of a get."""
         fields: dict[str, Any] = {"subject": self.subject, "seq": self.sequence}
         if self.headers and not no_headers:
             fields["hdrs"] = base64.b64encode(_header_block(self.headers)).decode("ascii")
@@ -118,7 +118,7 @@ def _parse_header_block(block: bytes) -> list[tuple[str, bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What a stream holds right now (CFG-33)."""
+    """What a stream holds right now."""
 
     messages: int
     bytes: int
@@ -160,7 +160,7 @@ class Reply:
     """One message of a raw answer: headers (a status, or the message's own) and body.
 
     ``subject`` and ``reply`` are set for messages of a consumer: where the message was published, and where to acknowledge
-    it (PUL-13). ``status`` is the number of a status (404, 408, …), None for an ordinary message, whatever its headers say.
+    it. ``status`` is the number of a status (404, 408, …), None for an ordinary message, whatever its headers say.
     """
 
     body: bytes

@@ -53,11 +53,11 @@ def invalid_config(reason: str) -> Refusal:
 
 
 _NOT_IN_NAMES = "can not contain '.', '*', '>', '\\', '/'"
-BAD_STREAM_NAME = invalid_config(f"stream name is required and {_NOT_IN_NAMES}")  # CFG-01
+BAD_STREAM_NAME = invalid_config(f"stream name is required and {_NOT_IN_NAMES}")
 
 
 def bad_consumer_name(called: str) -> Refusal:
-    """CON-07; ``called``: which of its names it is."""
+    """A consumer has a name that none can have; ``called``: which of its names it is."""
     return invalid_config(f"consumer {called} {_NOT_IN_NAMES}")
 
 

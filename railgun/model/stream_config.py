@@ -127,14 +127,14 @@ def _unless_none(value: str | None) -> str | None:
 
 
 class SubjectTransform(ConfigModel):
-    """Rewrites the subjects that match ``src`` to ``dest`` (CFG-24)."""
+    """Rewrites the subjects that match ``src`` to ``dest``."""
 
     src: str = ""
     dest: str
 
 
 class Republish(ConfigModel):
-    """Re-emits stored messages on another subject (CFG-25)."""
+    """Re-emits stored messages on another subject."""
 
     src: str = ""
     dest: str
@@ -167,7 +167,8 @@ class Placement(ConfigModel):
 
 
 class StreamConfig(ConfigModel):
-    """A stream, in JetStream's own field names. Zero or a negative limit means none.
+    """A stream, in JetStream's own field names. Zero or a negative limit means none. The defaults of the
+    policies are those of CFG-15.
 
     ``compression``, ``placement`` and ``allow_batched`` are there so that configurations exported from NATS can be used:
     what is not their default is refused by name (C-41).

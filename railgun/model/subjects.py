@@ -1,4 +1,4 @@
-"""Subjects and their wildcards: what is valid, what matches, what overlaps (SUB-01 … SUB-11).
+"""Subjects and their wildcards: what is valid, what matches, what overlaps (SUB).
 
 Everything here is a pure function of texts. The functions are total: a text that is no valid pattern matches nothing
 and raises nothing. Whoever takes a subject from outside asks :func:`is_valid` or :func:`is_literal` first.
@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 
 _TOKEN = r"[^.\x00 \t\r\n\f]+"
-_SUBJECT = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")  # SUB-02, SUB-03: no empty token, no white space
+# SUB-01: tokens joined by dots; SUB-02: none is empty; SUB-03: none holds white space
+_SUBJECT = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")
 _LONGEST_EXPRESSION = 1_024  # compiling costs time: longer patterns, and several at once, go to the tree
 
 
@@ -32,7 +33,7 @@ def is_literal(subject: str) -> bool:
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Whether some whole token is ``*`` or ``>`` (SUB-07)."""
+    """Whether some whole token is ``*`` or ``>``."""
     tokens = pattern.split(".")
     return "*" in tokens or ">" in tokens
 

@@ -24,20 +24,20 @@ class Status(NamedTuple):
 
 
 # of a consumer that pushes, or of a pull that goes on
-IDLE_HEARTBEAT: Final = Status(100, "Idle Heartbeat")  # PUL-10, PSH-06
-FLOW_CONTROL: Final = Status(100, "FlowControl Request")  # PSH-07
+IDLE_HEARTBEAT: Final = Status(100, "Idle Heartbeat")
+FLOW_CONTROL: Final = Status(100, "FlowControl Request")
 
 # the end of a pull
 NO_MESSAGES: Final = Status(404, "No Messages")
-REQUEST_TIMEOUT: Final = Status(408, "Request Timeout")  # PUL-04
-MESSAGE_TOO_BIG: Final = Status(409, "Message Size Exceeds MaxBytes")  # PUL-06
-BATCH_COMPLETED: Final = Status(409, "Batch Completed")  # PUL-06
+REQUEST_TIMEOUT: Final = Status(408, "Request Timeout")
+MESSAGE_TOO_BIG: Final = Status(409, "Message Size Exceeds MaxBytes")
+BATCH_COMPLETED: Final = Status(409, "Batch Completed")
 
 # the refusal of a pull
 CONSUMER_DELETED: Final = Status(409, "Consumer Deleted")
 PUSH_BASED: Final = Status(409, "Consumer is push based")
 EXCEEDED_MAX_WAITING: Final = Status(409, "Exceeded MaxWaiting")
-HEARTBEAT_TOO_LARGE: Final = Status(400, "Bad Request - heartbeat value too large")  # PUL-10
+HEARTBEAT_TOO_LARGE: Final = Status(400, "Bad Request - heartbeat value too large")
 
 # the end or the refusal of a direct get
 END_OF_BATCH: Final = Status(204, "EOB")
@@ -46,11 +46,11 @@ NO_RESULTS: Final = Status(404, "No Results")
 EMPTY_REQUEST: Final = Status(408, "Empty Request")
 BAD_REQUEST: Final = Status(408, "Bad Request")
 MALFORMED_REQUEST: Final = Status(408, "Malformed Request")
-TOO_MANY_RESULTS: Final = Status(413, "Too Many Results")  # GET-17
+TOO_MANY_RESULTS: Final = Status(413, "Too Many Results")
 
 # the refusal of any request
 REQUIRED_API_LEVEL: Final = Status(412, "Required Api Level")
-NOBODY_THERE: Final = Status(503, "No Responders")  # PUB-05, GET-07, CON-31, ACK-04
+NOBODY_THERE: Final = Status(503, "No Responders")
 
 
 def bad_pull(reason: str) -> Status:

@@ -100,7 +100,7 @@ class Consumers:
         return self._by_number.get(number)
 
     def interested(self, subject: str) -> bool:
-        """Whether any consumer wants messages on the subject (RET-12)."""
+        """Whether any consumer wants messages on the subject."""
         known = self._interest.get(subject)
         if known is None:
             known = any(one.terms.filter.matches(subject) for one in self._by_number.values())
@@ -131,7 +131,7 @@ class Consumers:
         return consumer
 
     def searches_anew(self, consumer: ConsumerState, config: ConsumerConfig) -> bool:
-        """Whether the last message of each subject must be looked for if the consumer gets this configuration (STA-06)."""
+        """Whether the last message of each subject must be looked for if the consumer gets this configuration."""
         return (
             config.deliver_policy == "last_per_subject"
             and not consumer.delivered.consumer
@@ -200,7 +200,7 @@ class Consumers:
     # -- what happens to messages
 
     def evicted(self, sequence: int, subject: str) -> None:
-        """One message made room for another. Consumers are told of many at once, before anybody looks at them again."""
+        """One message made room for another, and is no longer pending anywhere (LIM-17). Consumers are told of many at once, before anybody looks at them again."""
         if self._evicted:
             begin, end, subjects = self._evicted[-1]
             # Below the first message of the stream there is nothing else that a run could take along.
@@ -220,7 +220,7 @@ class Consumers:
                 consumer.evicted(begin, end)
 
     def removed(self, sequence: int, subject: str, *, why: str = "limit") -> None:
-        """One message is gone; where it was pending, it is no more (RDL-14, DEL-13)."""
+        """One message is gone; where it was pending, it is no more (DEL-13)."""
         self._tell_evicted()
         self.removals.note(sequence, sequence + 1, {subject: 1})
         for consumer in list(self._holding.values()):

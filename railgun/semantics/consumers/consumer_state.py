@@ -49,7 +49,10 @@ def consumer_name(data: bytes) -> str:
 
 
 class ConsumerState:
-    """A consumer of a stream. What it is given is pending until it is acknowledged, spent, or gone from the stream."""
+    """A consumer of a stream. What it is given is pending until it is acknowledged, spent, or gone from the stream.
+
+    Its acknowledgements are its own: they change nothing for another consumer of the stream (ACK-18).
+    """
 
     terms: Terms
     redelivery: Redelivery
@@ -65,7 +68,9 @@ class ConsumerState:
         self.number = number
         self.created = created
         self.delivered = Pair(0, 0)
-        self._floor = Pair(0, start - 1)  # what an ack of policy `all` covered, or where the consumer began
+        self._floor = Pair(
+            0, start - 1
+        )  # what an ack of policy `all` covered, or where the consumer began (STA-11)
         self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
         self.given_up = GivenUp(stream.overlay, stream.incarnation, number)
         self.acknowledged = 0  # since it was loaded: every so many of them are sampled
@@ -99,13 +104,13 @@ class ConsumerState:
         )
 
     def reconfigure(self, config: ConsumerConfig) -> None:
-        """Take over a checked configuration; the position stays (CON-14), waits count anew (RDL-15)."""
+        """Take over a checked configuration; the position stays, waits count anew (RDL-15)."""
         self._configure(config, self.position.next)
         self.spend(self.redelivery.take_spent())
         self.touch()
 
     def start_over(self) -> None:
-        """Begin again where it began, with nothing parked: only for a consumer that has delivered nothing (CON-14)."""
+        """Begin again where it began, with nothing parked: only for a consumer that has delivered nothing."""
         self.pending.remove(0, self.stream.last_seq + 1)
         self._configure(self.config, self.began)
         self.touch()
@@ -119,7 +124,11 @@ class ConsumerState:
 
     @property
     def floor(self) -> Pair:
-        """Everything up to here is resolved (SEQ-09 … SEQ-14)."""
+        """Everything up to here is resolved, whichever delivery was answered (SEQ-09, SEQ-13).
+
+        It is the only floor: what is told is what policy ``all``, retention and a new owner go by (SEQ-12). A pending message
+        counts with the consumer sequence of its first delivery (SEQ-11).
+        """
         lowest = self.pending.lowest()
         if lowest is None:
             return Pair(self.delivered.consumer, max(self.delivered.stream, self._floor.stream))
@@ -145,11 +154,11 @@ class ConsumerState:
 
     @property
     def slots(self) -> int:
-        """How many more may be delivered for the first time before one is answered (RDL-11)."""
+        """How many more may be delivered for the first time before one is answered (RDL-11); a message that is spent takes no slot (RDL-13)."""
         return max(0, self.terms.max_ack_pending - self.pending.delivered) if self.terms.acks else UNLIMITED
 
     def needs(self, sequence: int, subject: str) -> bool:
-        """Whether the message must stay for this consumer's sake (RET-13)."""
+        """Whether the message must stay for this consumer's sake (RET-13), whether or not a client is there (RET-16)."""
         if not self.terms.filter.matches(subject):
             return False
         return sequence >= self.position.next or sequence in self.pending or sequence in self.given_up
@@ -174,7 +183,7 @@ class ConsumerState:
         )
 
     def delivery_overhead(self) -> int:
-        """What a message takes on its way beyond what it counts in the stream: its reply address (PUL-06, PUL-13)."""
+        """What a message takes on its way beyond what it counts in the stream: its reply address."""
         stream = self.stream
         reply = f"$JS.ACK.{stream.name}.{self.name}.1.{stream.last_seq}.{self.delivered.consumer + 1}"
         return len(reply) + len(f".{stream.last_time}.{stream.messages}") - stream.measure.record
@@ -195,11 +204,11 @@ class ConsumerState:
         return delivery.find(self)
 
     def acknowledge(self, run: AckRun, now: int) -> bool:
-        """Resolve deliveries, or ask for them again; False if they were never made (ACK-17)."""
+        """Resolve deliveries, or ask for them again; False if they were never made."""
         return acknowledgement.acknowledge(self, run, now)
 
     def expire(self, now: int) -> bool:
-        """Find what is to be delivered again by ``now``; whether there is any. What is spent leaves (RDL-08)."""
+        """Find what is to be delivered again by ``now``; whether there is any. What is spent leaves."""
         self.spend(self.redelivery.look(now))
         return self.redelivery.next(1) is not None
 
@@ -220,7 +229,7 @@ class ConsumerState:
             self.touch()
 
     def purged(self, next_sequence: int) -> None:
-        """Everything that it wants below this sequence is gone, and passed over (DEL-12)."""
+        """Everything that it wants below this sequence is gone, and passed over."""
         self.position.jump(next_sequence)
         self.delivered = Pair(self.delivered.consumer, max(self.delivered.stream, next_sequence - 1))
         self.touch()
@@ -228,7 +237,10 @@ class ConsumerState:
     # -- steps of these
 
     def deliver(self, ranges: list[tuple[int, int]], basket: Basket, now: int) -> None:
-        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending, with gaps."""
+        """Deliver messages for the first time: first sequence and count of consecutive ones, ascending, with gaps.
+
+        Consumer sequences number the deliveries (SEQ-01) and have no gaps (SEQ-15).
+        """
         number, runs = self.delivered.consumer + 1, []
         for start, count in ranges:
             runs.append(Run(start, count, number, 1))
@@ -250,7 +262,7 @@ class ConsumerState:
         """A take gave these."""
         self.touch()
         if not self.terms.acks:
-            retention.resolved(self, ((run.sequence, run.sequence + run.length) for run in runs))  # RET-14
+            retention.resolved(self, ((run.sequence, run.sequence + run.length) for run in runs))
 
     def resolved(self, runs: list[PendingRun]) -> None:
         """Runs left what is pending."""
@@ -274,7 +286,7 @@ class ConsumerState:
         self._floor = Pair(max(self._floor.consumer, consumer), max(self._floor.stream, stream))
 
     def spend(self, runs: list[PendingRun]) -> None:
-        """The last delivery went unanswered: no longer pending, and still in the stream unless a copy is made (RDL-08, RET-11)."""
+        """The last delivery went unanswered: no longer pending, and still in the stream (RDL-09, RET-11) unless a copy is made."""
         self._give_up(runs)
         for run in runs:
             if not self.terms.dead_letter:
@@ -307,7 +319,7 @@ class ConsumerState:
         self.stream.consumers.hold(self)
 
     def seal(self) -> None:
-        """Write what changed into the overlay."""
+        """Write what changed into the overlay: a new owner finds all of it again (SEQ-16)."""
         self.pending.seal()
         self.given_up.seal()
         record = {

@@ -39,7 +39,7 @@ def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -
         return
     resolved(consumer, [(run.sequence, run.end) for run in runs])
     if not consumer.terms.acks_all and sum(run.length for run in runs) < min(ack.length, LATE_AT_MOST):
-        # A late answer, for what ran out of deliveries and stayed (RET-11): now it is done.
+        # A late answer, for what ran out of deliveries and stayed: now it is done.
         end = min(ack.sequence + min(ack.length, LATE_AT_MOST), consumer.position.next)
         concerned = (
             [consumer] if consumer.stream.config.retention == "workqueue" else consumer.stream.consumers
@@ -48,7 +48,10 @@ def acknowledged(consumer: ConsumerState, ack: AckRun, runs: list[PendingRun]) -
 
 
 def resolved(consumer: ConsumerState, ranges: Iterable[Range]) -> None:
-    """The consumer is done with messages, which all exist (RET-01, RET-02, RET-13, RET-14)."""
+    """The consumer is done with messages, which all exist (RET-01, RET-02, RET-14).
+
+    Nothing else goes: of a work queue, messages that no consumer has a filter for stay (RET-10).
+    """
     stream = consumer.stream
     if stream.config.retention == "limits":
         return
@@ -80,7 +83,7 @@ def drop_all_unneeded(stream: OwnedStream, start: int, end: int, wanted: Filter)
 
 
 def drop_everything(stream: OwnedStream) -> None:
-    """No consumer is left (RET-15)."""
+    """No consumer is left: all messages go."""
     if stream.compacted and stream.messages > DROPPED_AT_ONCE:  # each of them needs a word in the log
         drop_all_unneeded(stream, 0, stream.last_seq + 1, Filter())
     else:

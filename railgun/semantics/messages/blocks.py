@@ -17,11 +17,11 @@ from railgun.model.subjects import Filter
 from railgun.protocol import avro as wire
 
 BLOCK_SIZE = 512
-_BETWEEN = "\0"  # no subject holds it (SUB-03)
+_BETWEEN = "\0"  # no subject holds it
 _KEPT = re.compile("0+")
 _NUMBER = 40  # bytes of a number that is an object of its own
 _TEXT = 60  # bytes of a text beside its characters
-NEVER = -1  # expiry of a message that neither TTL nor age removes (TTL-05)
+NEVER = -1  # expiry of a message that neither TTL nor age removes
 
 
 class Entry(NamedTuple):

@@ -171,6 +171,7 @@ class StoredMessages:
 
     @property
     def num_deleted(self) -> int:
+        """Removed messages between the first and the last (RET-20)."""
         return self.last_seq - self.first_seq + 1 - self.messages if self.messages else 0
 
     def deleted(self) -> list[int]:
@@ -204,7 +205,7 @@ class StoredMessages:
         self._memory.stored_bytes.note(self.incarnation, size)
 
     def skip(self, time: int) -> int:
-        """A message that nobody wants: it gets a sequence and is not stored (RET-12)."""
+        """A message that nobody wants: it gets a sequence and is not stored."""
         sequence = self.index.skip(time)
         if not self.messages:
             self.first_seq = sequence + 1

@@ -14,7 +14,7 @@ from sortedcontainers import SortedList
 from railgun.model.subjects import Filter
 
 _AFTER_DOT = chr(ord(".") + 1)
-_LEAST = "\0"  # below every character of a subject (SUB-03)
+_LEAST = "\0"  # below every character of a subject
 _FEW = 1_000
 _FORGOTTEN = 100_000
 

@@ -17,7 +17,9 @@ _SLACK = 256  # stretches and heap entries beyond what is live, before they are 
 
 
 class Expiry:
-    """The endings that a stream's messages have before them. It removes nothing itself.
+    """The endings that a stream's messages have before them: the TTL after it was stored, or max_age if that is earlier (TTL-04).
+
+    It removes nothing itself.
 
     Of each stretch of sequences only the earliest ending is in memory; the others are in the index, where they are looked
     for when that one is over or its message is gone.

@@ -1,4 +1,7 @@
-"""Limits (LIM): what discard ``new`` refuses, and what is removed once a message is stored."""
+"""Limits (LIM): what discard ``new`` refuses, and what is removed once a message is stored.
+
+Under limits retention nothing else removes messages (LIM-01). Under the others, the same limits are upper bounds (LIM-02).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def check(
         and state.config.max_bytes <= 0
         and state.bytes + size > platform.max_stream_bytes
     ):
-        return refusals.ACCOUNT_LIMIT  # PUB-19: the stream sets no limit, the platform does
+        return refusals.ACCOUNT_LIMIT  # the stream sets no limit, the platform does
     config = state.config
     if config.discard != "new":
         return None
@@ -54,9 +57,9 @@ def check(
 
 
 def is_over(state: OwnedStream) -> bool:
-    """Whether the stream holds more than its limits allow, and the oldest are to go. Nothing leaves a sealed one (UPD-08).
+    """Whether the stream holds more than its limits allow, and the oldest are to go. Nothing leaves a sealed one.
 
-    UPD-06: under discard new, a stream that was full before its limits sank stays so, and refuses.
+    Under discard new, a stream that was full before its limits sank stays so, and refuses.
     """
     config = state.config
     if config.discard == "new" or config.sealed:
@@ -86,7 +89,7 @@ def enforce(state: OwnedStream, subject: str, previous: int, *, why: str = "limi
 
 
 def tighten(state: OwnedStream, before: StreamConfig) -> None:
-    """The configuration changed: what is beyond the new limits is left to remove (UPD-06); of a sealed stream, nothing (UPD-08)."""
+    """The configuration changed: what is beyond the new limits is left to remove (UPD-06); of a sealed stream, nothing."""
     per_subject, former = state.config.max_msgs_per_subject, before.max_msgs_per_subject
     if state.config.sealed:
         state.unneeded.clear()
@@ -112,7 +115,7 @@ def thin_out(state: OwnedStream) -> int:
 
     further, cost = searching.some_from(state, state.crowded, Filter(), collect)
     for sequence in doomed:
-        state.remove(sequence)  # LIM-07
+        state.remove(sequence)
     state.crowded = 0 if further > state.last_seq else further
     return cost + len(doomed) * ONE_BY_ONE
 

@@ -54,6 +54,7 @@ class OwnedStream(StoredMessages):
         memory: ShardMemory | None = None,
     ) -> None:
         """``memory``: what the streams of the shard share; alone, a stream has it all."""
+        # CFG-23
         super().__init__(overlay, incarnation, config.first_seq or 0, memory or ShardMemory())
         self.name = name
         self.created = created
@@ -111,13 +112,13 @@ class OwnedStream(StoredMessages):
         if not self.bodies.keeps:
             self._find_stray_bodies()
         self.window.expire(now)
-        if comes_to_interest and not config.sealed:  # UPD-08
-            self.consumers.enforce_interest()  # UPD-05
+        if comes_to_interest and not config.sealed:
+            self.consumers.enforce_interest()
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
         self.config_json = config.to_json()
-        self.captures = Filter(config.subjects)
+        self.captures = Filter(config.subjects)  # UPD-11: of what comes; what is stored stays
         self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
         self.max_age = to_nanos(config.max_age)
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0

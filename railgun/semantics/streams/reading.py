@@ -23,7 +23,7 @@ from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import Entry, OwnedStream
 
-MAX_RESULTS = 1_024  # GET-17
+MAX_RESULTS = 1_024
 MAX_ANSWER = 4_194_304  # an answer is one record: a batch ends there, and says what is pending
 _FRAME = 256  # what a frame costs beside its message, in bytes
 
@@ -60,7 +60,7 @@ class GetRequest(NamedTuple):
 
     @property
     def fits_plain_get(self) -> bool:
-        """Whether it selects one message, in one way (GET-05, GET-19)."""
+        """Whether it selects one message, in one way."""
         return not (self.of_direct_get or self.empty or self.contradicts_itself)
 
     @property
@@ -72,7 +72,7 @@ class GetRequest(NamedTuple):
 
 
 def plain_get(stream: OwnedStream, request: GetRequest) -> Steps[Frame | Refusal]:
-    """The one message that the request asks for (GET-01 … GET-04)."""
+    """The one message that the request asks for (GET-01). The owner answers: what was acked to its publisher is there (GET-06)."""
     if not request.fits_plain_get:
         return BAD_REQUEST
     entry = yield from _one(stream, request)
@@ -82,7 +82,7 @@ def plain_get(stream: OwnedStream, request: GetRequest) -> Steps[Frame | Refusal
 
 
 def direct_get(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
-    """Messages as they are, with where they came from in their headers; or a status (GET-08 … GET-18)."""
+    """Messages as they are, with where they came from in their headers; or a status."""
     if request.empty:
         return [status_frame(statuses.EMPTY_REQUEST)]
     if _bad_direct(request):
@@ -222,7 +222,7 @@ def _multi_last(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
     latest = min(up_to, stream.last_seq)
     found = yield from searching.newest_of_each(stream, Filter(request.multi_last), latest, MAX_RESULTS)
     if len(found) > MAX_RESULTS:
-        return [status_frame(statuses.TOO_MANY_RESULTS)]
+        return [status_frame(statuses.TOO_MANY_RESULTS)]  # GET-17
     if not found:
         return [status_frame(statuses.NO_RESULTS)]
     start, allowance, sent = _start(stream, request), _Allowance(stream, request), []

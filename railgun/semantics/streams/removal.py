@@ -1,7 +1,7 @@
 """Deleting one message and purging many (DEL-*).
 
 Both change the given state, or refuse and leave it as it was. Sequences are never given again: what a purge empties goes
-on after the last sequence (PUB-04).
+on after the last sequence (PUB-04). Neither leaves a delete marker (TTL-10).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def delete_message(stream: OwnedStream, sequence: int) -> Refusal | None:
 
 
 def purge(stream: OwnedStream, request: PurgeRequest, memo: Memo) -> Steps[int | Refusal]:
-    """Remove what the request names; how many messages that were (DEL-06 … DEL-11).
+    """Remove what the request names; how many messages that were.
 
     What goes is settled when the purge begins: messages that come while it is under way stay.
     """
@@ -116,7 +116,7 @@ def _purge_some(stream: OwnedStream, bound: int, chosen: Filter, memo: Memo) -> 
         yield cost + price
     if memo["purged"]:
         left = yield from searching.following(stream, stream.first_seq, chosen)
-        stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)  # DEL-14
+        stream.consumers.purged(stream.last_seq + 1 if left is None else left.sequence, chosen)
 
 
 def _remove_all(stream: OwnedStream, runs: list[tuple[int, int]]) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def lifetime(config: StreamConfig, header: bytes | None) -> Lifetime | Refusal:
 
 
 def _parse(header: bytes) -> int | None:
-    """Nanoseconds, or NEVER; None for what is no life time."""
+    """The life time in nanoseconds, or NEVER (TTL-01); None if the text is not a valid one."""
     text = header.decode("utf-8", "replace")
     if text == "never":
         return NEVER
@@ -72,7 +72,7 @@ class Marker(NamedTuple):
 
 
 def expire(state: OwnedStream, now: int) -> list[Marker]:
-    """Remove what age and TTL end by ``now``; the markers that this leaves."""
+    """Remove what age and TTL end by ``now``, which leaves the last sequence as it is (LIM-16); the markers that this leaves."""
     lifetime_of_markers = marker_lifetime(state.config)
     markers = []
     for entry in state.expiry.over(now):

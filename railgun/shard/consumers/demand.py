@@ -109,7 +109,7 @@ class Demand:
     # -- use
 
     def used(self, key: ConsumerKey, config: ConsumerConfig, time: int) -> None:
-        """The consumer is in use: unless it is used again, it goes so much later (CON-03 … CON-06)."""
+        """The consumer is in use: unless it is used again, it goes so much later. A pull, a delivery and an ack are uses (CON-05)."""
         if config.inactive_threshold:
             alarm = Alarm("idle", key)
             self.alarms.set(alarm, max(time + to_nanos(config.inactive_threshold), self.alarms.get(alarm)))

@@ -165,7 +165,7 @@ class ConsumerRoom:
     def _end_unused(
         self, alarm: Alarm, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain
     ) -> None:
-        """CON-03 to CON-06: a consumer that was unused for its threshold goes, unless a pull waits or a client listens."""
+        """A consumer that was unused for its threshold goes, a durable too (CON-06), unless a pull waits or a client listens."""
         key = alarm.consumer
         if self._demand.alarms.get(alarm):
             return  # a pull that ended just now was a use

@@ -1,4 +1,5 @@
 """One drain as one Kafka transaction: log records, changelog, answers, registry, forwards, rejected.
+An answer becomes visible with what it answers for, and never before (EXO-04).
 
 :meth:`DrainWriter.write` returns only after the commit. Everything else is a :class:`TransactionFailed`, which says what
 Kafka said and which log topics could not be written; the caller aborts, decides and retries. This is the hottest loop

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def acknowledge(consumer: ConsumerState, ack: AckRun, now: int) -> bool:
-    """Apply the answer to what of it is pending; the rest was resolved before. False: it was never delivered (ACK-17)."""
+    """Apply the answer to what of it is pending. False: it names what was never delivered (ACK-17).
+
+    What was resolved before stays as it is, and the answer still counts as given: below the floor of policy ``all`` (ACK-03),
+    a second time, or for a message that is gone (ACK-14).
+    """
     if ack.sequence + ack.length - 1 > consumer.delivered.stream:
         return False
     if consumer.terms.acks:  # ACK-04
@@ -99,7 +103,10 @@ _KINDS = {"ack": _ack, "nak": _nak, "progress": _progress, "term": _term, "back"
 
 
 def _resolve(consumer: ConsumerState, ack: AckRun) -> list[PendingRun]:
-    """What the answer resolves: the messages that it names, or with policy ``all`` everything up to the last (ACK-02)."""
+    """What the answer resolves: each message that it names (ACK-01), or with policy ``all`` everything up to the last (ACK-02).
+
+    A late answer resolves as well, whether or not the message waits to be delivered again (ACK-15).
+    """
     end = ack.sequence + ack.length
     runs = []
     for run in consumer.pending.remove(0 if consumer.terms.acks_all else ack.sequence, end):

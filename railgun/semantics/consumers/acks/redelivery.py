@@ -94,6 +94,7 @@ class Redelivery:
         """The beginning of what :meth:`next` gave is delivered once more; the run that it is now."""
         self._ready[0] = (run.end, self._ready[0][1])
         self._pending.remove(run.sequence, run.end)
+        # RDL-04: every attempt counts, from 1 on
         again = run._replace(last=consumer_sequence, deliveries=run.deliveries + 1, time=now, due=0)
         self.expect([again])
         return again

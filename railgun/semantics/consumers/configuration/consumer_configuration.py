@@ -1,7 +1,7 @@
-"""What a consumer's configuration may be, and how it may change (CON-*, STA-*, RET-03 … RET-08).
+"""What a consumer's configuration may be, and how it may change (CON, STA, RET).
 
 The functions return the configuration as it is stored and shown, every default filled in, or the refusal. They know the
-stream's configuration and those of its other consumers; a name, where none is given, is the caller's to make (CON-08).
+stream's configuration and those of its other consumers; a name, where none is given, is the caller's to make.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def check_consumer_update(
     stored = completed(new, stream)
     if isinstance(stored, Refusal):
         return stored
-    return _change_refused(old, stored, listened) or _queue_refused(stored, stream, list(others)) or stored
+    refused = _change_refused(old, stored, listened) or _queue_refused(stored, stream, list(others))  # RET-08
+    return refused or stored
 
 
 def violated_limits(stream: StreamConfig, consumers: Iterable[ConsumerConfig]) -> Refusal | None:
@@ -103,7 +104,7 @@ def _queue_refused(
     for other in others:
         if not other.filters or any(collides(a, b) for a in config.filters for b in other.filters):
             return refusals.QUEUE_FILTER_TAKEN  # RET-06
-    return None
+    return None  # RET-07: filters that no subject has in common
 
 
 def _change_refused(old: ConsumerConfig, new: ConsumerConfig, listened: bool) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""The rules for one consumer's configuration, field by field, and its defaults (CON-*, STA-06, STA-08, PSH-10, ADV-08)."""
+"""The rules for one consumer's configuration, field by field, and its defaults (CON)."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _not_ours_refused(config: ConsumerConfig) -> Refusal | None:
     return None if found is None else invalid_config(f"{found} is not supported yet")
 
 
-def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig:  # CON-09, CON-13
+def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig:  # CON-09
     limits = stream.consumer_limits
     acks = config.ack_policy != "none"
     filled: dict[str, Any] = {
@@ -233,7 +233,7 @@ def _with_defaults(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConf
     threshold = config.inactive_threshold or NO_TIME
     if threshold <= NO_TIME:
         threshold = (limits.inactive_threshold if limits else None) or NO_TIME
-    if threshold <= NO_TIME and not config.durable_name:
+    if threshold <= NO_TIME and not config.durable_name:  # CON-02: a durable stays until it is deleted
         threshold = EPHEMERAL_THRESHOLD
     filled["inactive_threshold"] = threshold if threshold > NO_TIME else None
     return config.model_copy(update=filled)

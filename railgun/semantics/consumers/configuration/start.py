@@ -1,4 +1,4 @@
-"""Where a new consumer starts (STA); looked at once, when it is created."""
+"""Where a new consumer starts (STA); looked at once, when it is created. From there on its position counts (STA-07)."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ class Terms:
 
     def __init__(self, config: ConsumerConfig) -> None:
         self.filter = Filter(config.filters)
-        self.acks = config.ack_policy != "none"  # else a delivered message is done (ACK-04)
+        self.acks = config.ack_policy != "none"  # else a delivered message is done
         self.acks_all = config.ack_policy == "all"
         self.max_deliver = _limit(config.max_deliver)
         self.max_ack_pending = _limit(config.max_ack_pending)
         self.per_subject = config.max_ack_pending_per_subject or 0  # 0: subjects do not take turns
-        self.sampled = min(100, int((config.sample_freq or "0").removesuffix("%")))  # of 100 acks (ADV-07)
+        self.sampled = min(100, int((config.sample_freq or "0").removesuffix("%")))  # of 100 acks
         self.dead_letter = bool(config.dead_letter)
         backoff = config.backoff or ([config.ack_wait] if config.ack_wait else [])
         self._waits = [to_nanos(wait) for wait in backoff]

@@ -40,7 +40,7 @@ class Basket:
     """Filled in the order of delivery until something stops it."""
 
     def __init__(self, batch: int, max_bytes: int, overhead: int) -> None:
-        """``overhead``: what a message takes beyond what it counts in the stream (PUL-06)."""
+        """``overhead``: what a message takes beyond what it counts in the stream."""
         self.room = batch
         self.stopped: Stopped | None = None if batch > 0 else "batch"
         self._max_bytes = max_bytes

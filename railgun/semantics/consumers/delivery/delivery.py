@@ -85,7 +85,9 @@ def _take_new(consumer: ConsumerState, basket: Basket, now: int) -> None:
 
 
 def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, list[tuple[int, int]]]]:
-    """New messages that the consumer wants, as far as one take looks: runs of each block. Moves past everything else."""
+    """New messages that the consumer wants, as far as one take looks: runs of each block, in stream order
+    over all filters (CON-18). Moves past everything else.
+    """
     position, last, scanned = consumer.position, consumer.stream.last_seq, 0
     if position.next > last:
         return
@@ -119,7 +121,7 @@ def _deliver_runs(
         index, count = delivered[-1]
         consumer.position.pass_by(block.base + index + count, sum(count for _, count in delivered))
     if basket.stopped is None and delivered != runs:
-        basket.stopped = "wall"  # RDL-11
+        basket.stopped = "wall"
 
 
 def _deliver_in_turn(

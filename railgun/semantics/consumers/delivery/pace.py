@@ -109,7 +109,7 @@ def unanswerable(pace: Pace) -> Pace:
 def heartbeat(
     pace: Pace, config: ConsumerConfig, delivered: tuple[int, int], reply: str, now: int
 ) -> tuple[Pace, Status]:
-    """PSH-06: nothing was sent for the interval. A consumer that waits for an answer repeats the request (PSH-07).
+    """PSH-06: nothing was sent for the interval. A consumer that waits for an answer repeats the request.
 
     It may stand still although less than its window is out, because the next message is larger than what is left of it.
     """

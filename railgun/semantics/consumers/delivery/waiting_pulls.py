@@ -27,7 +27,7 @@ PullKey = tuple[str, int]  # client and number of the request
 
 
 def idle_heartbeat(consumer_sequence: int, stream_sequence: int) -> Status:
-    """Nothing to deliver, but the owner is there; with the last delivery (PUL-10, PSH-06)."""
+    """Nothing to deliver, but the owner is there; with the last delivery."""
     last = [(h.LAST_CONSUMER, b"%d" % consumer_sequence), (h.LAST_STREAM, b"%d" % stream_sequence)]
     return statuses.IDLE_HEARTBEAT._replace(headers=last)
 
@@ -79,10 +79,10 @@ class Waiting(NamedTuple):
         return self.timed_out() if self.late else statuses.NO_MESSAGES
 
     def timed_out(self) -> Status:
-        return self._left_over(statuses.REQUEST_TIMEOUT)
+        return self._left_over(statuses.REQUEST_TIMEOUT)  # PUL-04
 
     def too_big(self) -> Status:
-        return self._left_over(statuses.MESSAGE_TOO_BIG)
+        return self._left_over(statuses.MESSAGE_TOO_BIG)  # PUL-06
 
     def completed(self) -> Status:
         return self._left_over(statuses.BATCH_COMPLETED)
@@ -113,11 +113,11 @@ def begin(pull: Pull, client: str, now: int, late: int = 0) -> Waiting:
 
 
 def refusal(pull: Pull, config: ConsumerConfig) -> Status | None:
-    """Why the consumer does not take such a pull (PUL-09 … PUL-11); None if it does."""
+    """Why the consumer does not take such a pull (PUL-09, PUL-11); None if it does."""
     if config.is_push:
         return statuses.PUSH_BASED
     if pull.heartbeat * 2 > max(pull.expires, 0):
-        return statuses.HEARTBEAT_TOO_LARGE  # PUL-10: so there is none without an end
+        return statuses.HEARTBEAT_TOO_LARGE  # PUL-10: there is none without an end
     if config.max_batch and pull.batch > config.max_batch > 0:
         return statuses.exceeded("MaxRequestBatch", config.max_batch)
     longest = to_nanos(config.max_expires) if config.max_expires else 0

@@ -1,4 +1,4 @@
-"""Messages that ran out of deliveries, were never answered, and are still in the stream (RET-11).
+"""Messages that ran out of deliveries, were never answered, and are still in the stream.
 
 Kept as bitmaps over stretches of 2,048 stream sequences, each of which is one record of the table: a drain writes the
 stretches that it changed. A message that leaves the stream leaves them too, so there is never more than what is live.

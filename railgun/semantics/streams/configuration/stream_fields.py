@@ -1,4 +1,4 @@
-"""The rules for one stream's configuration, field by field, and its defaults (CFG-*, LIM-18, TTL-07).
+"""The rules for one stream's configuration, field by field, and its defaults (CFG).
 
 :func:`checked` holds for a new configuration and for a changed one alike; what only a create or only an update must obey
 is in :mod:`railgun.semantics.streams.configuration.stream_configuration`.
@@ -33,7 +33,7 @@ MAX_DESCRIPTION = 4_096
 MAX_METADATA = 131_072
 MAX_REPLICAS = 5
 MAX_FIRST_SEQUENCE = 2**62  # above, the sequences of a long life would leave 64 bits
-DEFAULT_WINDOW = timedelta(minutes=2)
+DEFAULT_WINDOW = timedelta(minutes=2)  # DUP-04
 SHORTEST = timedelta(milliseconds=100)
 SHORTEST_MARKER = timedelta(seconds=1)
 REQUIRED_LEVEL = "_nats.req.level"
@@ -166,7 +166,7 @@ def _markers_refused(config: StreamConfig, pedantic: bool) -> Refusal | None:  #
 
 def _subjects_refused(config: StreamConfig) -> Refusal | None:
     if not all(subjects.is_valid(subject) for subject in config.subjects):
-        return invalid_config("invalid subject")  # SUB-02, SUB-03, SUB-06
+        return invalid_config("invalid subject")
     if len(set(config.subjects)) < len(config.subjects):
         return invalid_config("duplicate subjects detected")  # CFG-09
     wild = {subject for subject in config.subjects if subjects.has_wildcard(subject)}
@@ -245,7 +245,7 @@ def _stands_for(token: str) -> str:
 def _completed(config: StreamConfig) -> StreamConfig:
     """What follows from the rest: the options that markers imply, and the level of the API."""
     implied: dict[str, Any] = {"subject_delete_marker_ttl": config.subject_delete_marker_ttl or None}
-    if config.subject_delete_marker_ttl:  # TTL-07; a sealed stream rolls nothing up any more
+    if config.subject_delete_marker_ttl:  # a sealed stream rolls nothing up any more
         implied |= {"allow_msg_ttl": True, "allow_rollup_hdrs": not config.sealed}
         implied["deny_purge"] = config.sealed  # markers roll up, which purges
     config = config.model_copy(update=implied)

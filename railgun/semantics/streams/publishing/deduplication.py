@@ -43,7 +43,7 @@ class _Accepted:
 
 
 class DedupWindow:
-    """Ids accepted within the last ``window`` nanoseconds. 0: de-duplication is off."""
+    """Ids that one stream (DUP-07) accepted within the last ``window`` nanoseconds. 0: de-duplication is off."""
 
     def __init__(self, overlay: Overlay, incarnation: int, window: int, budget: Share | None = None) -> None:
         self._overlay = overlay
@@ -79,7 +79,7 @@ class DedupWindow:
             self._give_up_excess()
 
     def original(self, message_id: str) -> int | None:
-        """The sequence under which the id was accepted, None if it is not in the window."""
+        """The sequence under which the id was accepted first (DUP-03), None if it is not in the window. Only the id counts (DUP-02)."""
         found = self._sequence_of.get(message_id)
         if found is None:
             for digest in self._digests:
@@ -120,6 +120,7 @@ class DedupWindow:
         return found
 
     def accept(self, message_id: str, sequence: int, time: int) -> None:
+        """A new id. It is known to the very next message: no copy is ever met while it is being stored (DUP-13)."""
         self._sequence_of[message_id] = sequence
         newest = self._fresh[-1] if self._fresh else None
         if newest is None or not newest.takes(time):
@@ -160,7 +161,7 @@ class DedupWindow:
             self._overlay.delete(keys.of(keys.IDS, self._incarnation, self._expired.popleft()))
 
     def _forget(self, gone: _Accepted) -> None:
-        """Its ids are no longer known from here; one that was accepted anew meanwhile still is (DUP-06)."""
+        """Its ids are no longer known from here; one that was accepted anew meanwhile still is."""
         known = self._sequence_of
         self._characters -= gone.characters
         for message_id, sequence in zip(gone.ids, gone.sequences, strict=True):

@@ -13,7 +13,7 @@ from railgun.model.subjects import Filter
 from railgun.semantics.streams.owned_stream import OwnedStream
 
 _LONGEST_NUMBER = 20  # digits of 64 bits
-_EMPTY_IS_ABSENT = frozenset(  # PUB-07
+_EMPTY_IS_ABSENT = frozenset(
     {
         h.EXPECTED_STREAM,
         h.EXPECTED_LAST_SEQUENCE,
@@ -29,7 +29,7 @@ _EMPTY_IS_ABSENT = frozenset(  # PUB-07
 
 
 def instructions(headers: Headers) -> dict[str, bytes]:
-    """What the headers say, the first of each name: without leading spaces, and an empty value says nothing (PUB-07, PUB-16)."""
+    """What the headers say, the first of each name: without leading spaces, and an empty value of some says nothing."""
     said = {name: value.lstrip(b" ") for name, value in reversed(headers)}
     return {name: value for name, value in said.items() if value or name not in _EMPTY_IS_ABSENT}
 
@@ -46,13 +46,14 @@ def check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None
 
 
 def check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]) -> Refusal | None:
-    """PUB-08 to PUB-13: an absent header is no condition, the value 0 is one; what is not a number is wrong (PUB-16)."""
+    """The first condition that does not hold. Messages are decided one after the other, so of two with the same one wins (PUB-14)."""
     on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
     pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
     if on_subject is not None:
         if pattern is None:
-            found = state.last_of(subject)
+            found = state.last_of(subject)  # PUB-10
         else:
+            # PUB-11
             found = state.last_matching(Filter([pattern.decode("utf-8", "replace")]))
         if _number(on_subject) != found:
             return refusals.wrong_last_sequence(found)
@@ -60,12 +61,12 @@ def check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]
         return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
     last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
     if last_sequence is not None and _number(last_sequence) != state.last_seq:
-        return refusals.wrong_last_sequence(state.last_seq)
+        return refusals.wrong_last_sequence(state.last_seq)  # PUB-08; PUB-09: no removal takes it back
     if h.STREAM_SOURCE in given:
         return refusals.SOURCE_HEADER  # PUB-18
     last_id = given.get(h.EXPECTED_LAST_MSG_ID)
     if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
-        return refusals.wrong_last_msg_id(state.last_msg_id)
+        return refusals.wrong_last_msg_id(state.last_msg_id)  # PUB-13
     return None
 
 

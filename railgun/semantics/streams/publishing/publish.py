@@ -87,7 +87,7 @@ def _publish_columns(
     ):
         return None
     if ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids)):
-        return None  # an id may begin with a space, which is not part of it (PUB-16)
+        return None  # an id may begin with a space, which is not part of it
     overheads: dict[str, int] = {}
     for subject in set(subjects):
         overhead = state.overhead(subject)
@@ -137,14 +137,16 @@ def _publish_one(
     refused = check_headers(state, given)
     if refused is not None:
         return refused
-    lifetime = ttl.lifetime(config, given.get(h.TTL))  # TTL-01 to TTL-03
+    lifetime = ttl.lifetime(config, given.get(h.TTL))
     if lifetime == refusals.TTL_DISABLED:
         return refusals.TTL_DISABLED
     message_id = given.get(h.MSG_ID, b"").decode("utf-8", "backslashreplace")  # never two ids as one
-    if message_id and state.window.window:
+    if message_id and state.window.window:  # DUP-08: without an id there is nothing to look for
         original = state.window.original(message_id)
         if original is not None:
-            return -original  # DUP-01, C-26: before the expectations, so that a retry stays idempotent
+            return (
+                -original
+            )  # DUP-01, EXO-01, EXO-02; C-26: before the expectations, so that a retry stays idempotent
     refused = check_expectations(state, message.subject, given)
     if refused is not None:
         return refused
@@ -158,14 +160,14 @@ def _publish_one(
         lifetime = ttl.UNLIMITED  # of a message that is not stored, it says nothing
     headers = message.headers
     if lifetime.rewritten is not None:
-        headers = [(n, lifetime.rewritten if n == h.TTL else v) for n, v in headers]  # TTL-09
+        headers = [(n, lifetime.rewritten if n == h.TTL else v) for n, v in headers]
     header_bytes = h.block_size(headers)
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
     size = state.measure.of(message.subject, header_bytes, message.payload)
     largest = largest_message(config)
     if header_bytes + len(message.payload) > largest:
-        return refusals.MESSAGE_TOO_LARGE  # LIM-12, LIM-13
+        return refusals.MESSAGE_TOO_LARGE
     if wanted:
         refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "")
         if refused is not None:
@@ -179,12 +181,14 @@ def _publish_one(
         sequence = state.skip(time)
     state.last_msg_id = message_id
     if message_id and state.window.window:
-        state.window.accept(message_id, sequence, time)  # RET-19: of a message that is not stored, too
+        state.window.accept(
+            message_id, sequence, time
+        )  # DUP-12: after every refusal; RET-19: also if it is not stored
     if not wanted:
         return sequence
     log.add(sequence, message.subject, headers, message.payload, time)
     limits.enforce(state, message.subject, previous, why="evicted")
-    if rollup:  # PUB-21 after LIM-03: the message first counts like any other
+    if rollup:  # last: the message first counts like any other
         _roll_up(state, message.subject, sequence, rollup)
     return sequence
 
