@@ -58,7 +58,7 @@ doors: $(READY) ## Check that the rooms import each other through their doors on
 unit: $(READY) ## Run the tests alone, in two processes (ARGS="-k publish" …)
 	RAILGUN_CHAOS_ROUNDS=3 RAILGUN_CHAOS_CONSUMER_ROUNDS=3 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) $(PY) -m tests.parts $(ARGS)
 
-rules: $(READY) ## List the rules of the semantics that no passing test shows
+rules: $(READY) ## List the rules of docs/rules that no passing test shows
 	$(PY) -m tests.rules $(ARGS)
 
 fuzz: $(READY) ## Random histories through the rules, short of memory and with failing drains (FUZZ_SECONDS=60 for less)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from hatchling.builders.sdist import SdistBuilder
+
 from tests.rules.book import PAGES, rule_ids
 from tests.support.checkout import TOP
 
@@ -50,3 +52,16 @@ def test_each_page_is_in_the_index() -> None:
     index = (PAGES / "README.md").read_text(encoding="utf-8")
     pages = {page.name for page in PAGES.glob("*.md")} - {"README.md"}
     assert sorted(page for page in pages if f"({page})" not in index) == []
+
+
+def test_every_design_record_that_is_named_exists() -> None:
+    records = {page.name[:4] for page in (TOP / "docs" / "design").glob("[0-9]*.md")}
+    named = {(str(file), one) for file, text in texts() for one in re.findall(r"docs/design/(\d{4})", text)}
+    assert named
+    assert sorted(one for one in named if one[1] not in records) == []
+
+
+def test_the_source_package_has_the_pages_that_its_tests_read() -> None:
+    packed = {one.relative_path for one in SdistBuilder(str(TOP)).recurse_included_files()}
+    pages = {str(page.relative_to(TOP)) for page in (TOP / "docs").rglob("*.md")}
+    assert sorted({*pages, "CONTRIBUTING.md", "tests/rules/book.py"} - packed) == []
