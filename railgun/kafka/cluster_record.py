@@ -6,23 +6,23 @@ import logging
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from railgun.errors import ConfigError, ConnectionLost
 from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.skipped import Skipped
 from railgun.kafka.topic_admin import (
     TIMEOUT,
     Topics,
     cell_topics,
     check_partitions,
     registry_topic,
-    said_in_words,
 )
-from railgun.kafka.trouble import reach
+from railgun.kafka.trouble import in_words, reach
 from railgun.protocol.registry import CLUSTER_KEY, Protected, parse
 from railgun.protocol.topics import Names
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 
 log = logging.getLogger("railgun.kafka.cluster_record")
 
@@ -41,7 +41,7 @@ def read_registry(kafka: KafkaSettings, names: Names, visit: Callable[[bytes, by
                 elif error.code() == KafkaError._PARTITION_EOF:
                     return
                 else:
-                    raise said_in_words(KafkaException(error), f"cannot read the topic {names.registry}")
+                    raise in_words(error, f"reading the topic {names.registry}")
     finally:
         consumer.close()
     raise ConnectionLost(

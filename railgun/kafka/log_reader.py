@@ -16,11 +16,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from railgun.errors import RequestTimeout
 from railgun.kafka.record_headers import extras_of, fault_of, identity_of
 from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.skipped import Skipped
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.model.messages import StoredMessage
 from railgun.protocol.log_record import NO_MESSAGE, subject_of
 from railgun.protocol.replies import Located
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
 

@@ -27,10 +27,11 @@ from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import LONGEST_WAIT
 from railgun.client.transport import Delivered, Topology, Transport
 from railgun.errors import ConfigError, ConnectionClosed, RailgunError
+from railgun.kafka.skipped import Skipped
 from railgun.protocol.leases import Lease
 from railgun.protocol.registry import RegisteredStream
 from railgun.protocol.replies import parse
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
 

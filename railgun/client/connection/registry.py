@@ -10,8 +10,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from railgun.kafka.skipped import Skipped
 from railgun.protocol.registry import RegisteredStream, ShardOwner, StreamGone, parse
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
 

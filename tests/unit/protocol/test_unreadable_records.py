@@ -19,6 +19,7 @@ from railgun.client.operations.streams import changed_config
 from railgun.client.transports.kafka.cursors import Cursor
 from railgun.errors import ConfigError, RailgunError
 from railgun.kafka.record_headers import headers_of
+from railgun.kafka.skipped import Skipped
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.messages import Reply, StoredMessage, StreamInfo
 from railgun.model.stream_config import StreamConfig
@@ -26,7 +27,7 @@ from railgun.protocol import advisory_record, log_record, registry, replies
 from railgun.protocol import avro as wire
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import ReplyBatch
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 from tests.support.transports import registered
 from tests.unit.client.test_log_cursors import Stored, parcel_of
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from railgun.client.consuming.parcels import Parcel, content
 from railgun.errors import RailgunError
 from railgun.kafka.record_headers import Record, extras_of, fault_of, identity_of
+from railgun.kafka.skipped import Skipped
 from railgun.protocol import log_record
 from railgun.protocol.log_record import NO_MESSAGE, Extras
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from railgun.client.consuming.delivery import Delivery

@@ -17,9 +17,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from railgun.client.transport import Receiver, TakeAdvisories, Topology
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.settings import KafkaSettings
+from railgun.kafka.skipped import Skipped
 from railgun.kafka.trouble import Troubles, in_words, librdkafka
 from railgun.protocol import advisory_record, registry
-from railgun.protocol.unreadable import Skipped, Unreadable
+from railgun.protocol.unreadable import Unreadable
 
 logger = logging.getLogger(__name__)
 
