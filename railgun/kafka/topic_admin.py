@@ -19,9 +19,10 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from railgun.errors import ConfigError, ConnectionLost, NotAuthorized, RailgunError
+from railgun.errors import ConfigError, RailgunError
 from railgun.kafka.answers import answer_of
 from railgun.kafka.settings import MAX_MESSAGE_BYTES
+from railgun.kafka.trouble import in_words
 from railgun.protocol.topics import Names
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ class Topics:
         try:
             found = self._admin.list_topics(timeout=timeout)
         except KafkaException as error:
-            raise said_in_words(error, "no Kafka broker answers") from error
+            raise in_words(error, "listing the topics") from error
         return {name: len(topic.partitions) for name, topic in found.topics.items() if topic.error is None}
 
     def exists(self, topic: str) -> bool | None:
@@ -161,7 +162,7 @@ class Topics:
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
             return f"{cluster}/{answer_of(described, TIMEOUT + 5).topic_id}"
         except KafkaException as error:
-            raise said_in_words(error, f"the topic {topic} cannot be looked at") from error
+            raise in_words(error, f"looking up the topic {topic}") from error
 
     # ------------------------------------------------------------ changes
 
@@ -233,18 +234,3 @@ def check_partitions(counts: Mapping[str, int], plans: Iterable[TopicPlan], pref
                 f"the topic {plan.name} has {found} partitions but the cluster was set up with {plan.partitions}: "
                 f"use another prefix than {prefix!r}, or restore the topic"
             )
-
-
-def said_in_words(error: KafkaException, otherwise: str) -> RailgunError:
-    """A Kafka error as one of ours: no permission, or no answer."""
-    reason: KafkaError = error.args[0]
-    if reason.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
-        return NotAuthorized(f"Kafka refused the credentials: {reason.str()}")
-    if reason.code() in (
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ):
-        return NotAuthorized(f"Kafka refused the permission: {reason.str()}")
-    return ConnectionLost(f"{otherwise}: {reason.str()}")

@@ -1,4 +1,4 @@
-"""Kafka's errors in words. librdkafka retries most of them for ever in silence; a user wants to hear of them in seconds."""
+"""Kafka's errors in words. librdkafka retries most of them for ever in silence; a user needs to see them within seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from railgun.kafka.settings import KafkaSettings
 logger = logging.getLogger(__name__)
 
 librdkafka = logging.getLogger("railgun.kafka.librdkafka")
-# It logs every attempt to connect as an error; what matters comes through error_cb and is said by us.
+# librdkafka logs every attempt to connect as an error; what matters comes through error_cb and is reported by railgun.
 librdkafka.addFilter(lambda record: librdkafka.isEnabledFor(logging.DEBUG))
 
 _CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
@@ -25,6 +25,7 @@ _PERMISSION = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 _DISTRUSTED = "certificate verify failed"  # OpenSSL's words, on our side of the connection
@@ -35,7 +36,7 @@ _UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, Kaf
 
 
 def in_words(error: KafkaError | KafkaException, doing: str) -> RailgunError:
-    """The error as one of ours: no permission, too large, or no answer."""
+    """Kafka's error as one of railgun's: no permission, too large, or no answer."""
     reason: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     code = reason.code()
     if code in _CREDENTIALS:
@@ -48,7 +49,7 @@ def in_words(error: KafkaError | KafkaException, doing: str) -> RailgunError:
 
 
 def reach(kafka: KafkaSettings, seconds: float) -> None:
-    """Return when a broker answers. Raises NotAuthorized or ConnectionLost: what waiting does not mend at once."""
+    """Return when a broker answers. Raises NotAuthorized or ConnectionLost when waiting will not help soon."""
     troubles = Troubles(kafka.bootstrap)
     callback: dict[str, Any] = {"error_cb": troubles.told}
     admin = AdminClient({**kafka.admin(), **callback}, logger=librdkafka)
@@ -68,17 +69,17 @@ def reach(kafka: KafkaSettings, seconds: float) -> None:
 
 
 class Troubles:
-    """What librdkafka's ``error_cb`` told, until something works again."""
+    """The errors that librdkafka's ``error_cb`` reported, until something works again."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._refused: RailgunError | None = None  # by either side: to wait does not mend it
+        self._refused: RailgunError | None = None  # by either side: waiting does not help
         self._unreachable = ""
         self._reason = ""
         self._since = 0.0
 
     def told(self, error: KafkaError) -> None:
-        """The callback; it runs in whichever thread polls."""
+        """The callback; it runs in the thread that polls."""
         code, text = error.code(), error.str()
         if code in _CREDENTIALS:
             self._refused = NotAuthorized(f"Kafka at {self._bootstrap} refused the credentials: {text}")
@@ -95,7 +96,7 @@ class Troubles:
         elif code in _UNREACHABLE:
             if not self._unreachable:
                 self._since = time.monotonic()
-            # that all brokers are down is told last, and says less than why one of them is
+            # librdkafka reports last that all brokers are down, which says less than the reason why one of them is
             self._unreachable = self._reason or f"{text}; if one runs there, check security.protocol"
         elif code == KafkaError._TRANSPORT:
             self._reason = text
@@ -103,13 +104,13 @@ class Troubles:
             logger.info("kafka: %s", text)
 
     def worked(self) -> None:
-        """Something came through: whatever was told before is over."""
+        """A request succeeded: the errors that were reported before are over."""
         if self._unreachable or self._reason or self._refused is not None:
             self._unreachable = self._reason = ""
             self._refused = None
 
     def now(self) -> RailgunError | None:
-        """What keeps the broker from answering just now."""
+        """The error that keeps the broker from answering just now."""
         if self._refused is not None:
             return self._refused
         if self._unreachable:
@@ -117,7 +118,7 @@ class Troubles:
         return None
 
     def lasting(self, seconds: float) -> RailgunError | None:
-        """The same, once it has lasted: a broker that restarts is not worth an error. Refusals count at once."""
+        """The error of :meth:`now`, once it has lasted: a broker that restarts is not worth one. Refusals count at once."""
         if self._refused is None and (not self._unreachable or time.monotonic() - self._since < seconds):
             return None
         return self.now()
