@@ -42,7 +42,7 @@ class OutOfStock(Exception):
 
 
 def pack(order: Order) -> int:
-    """Where the work would be: how many parcels the order takes. Whatever it raises, but OutOfStock, is tried again."""
+    """The number of parcels of an order: the work goes here. Any exception but OutOfStock is tried again."""
     if "unobtainium" in order.items:
         raise OutOfStock("unobtainium")
     return -(-len(order.items) // 3)
@@ -91,7 +91,7 @@ def register(
 
 
 def sample_orders(count: int) -> list[Order]:
-    """Orders of three customers; every seventh asks for something that nobody has."""
+    """Orders of three customers; every seventh asks for an article that is not sold."""
     customers = ("ada", "bob", "cyd")
     return [
         Order(
