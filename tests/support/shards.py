@@ -18,6 +18,7 @@ from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame, Located
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
+from railgun.semantics.messages.budget import WorkerMemory
 from railgun.semantics.streams.reading import located
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import Drain, Input, LogAppend, Rejected, Replies
@@ -76,11 +77,18 @@ class Shards:
     """All shards of a cluster. Commands wait in inboxes until :meth:`step` or :meth:`settle` decides them."""
 
     def __init__(
-        self, partitions: int = 2, limits: ClusterLimits | None = None, *, test_clock: bool = True
+        self,
+        partitions: int = 2,
+        limits: ClusterLimits | None = None,
+        *,
+        test_clock: bool = True,
+        memory: WorkerMemory | None = None,
     ) -> None:
+        """``memory``: what all shards share, as those of one worker do; without it each has its own."""
         self.partitions = partitions
         self._limits = limits or ClusterLimits()
         self._test_clock = test_clock
+        self._memory = memory
         self.quarantined: dict[str, str] = {}  # log topics that are gone
         self.tables = [MemoryTable(scratch=MemoryTable()) for _ in range(partitions)]
         self.cores = [self._load(number) for number in range(partitions)]
@@ -109,6 +117,7 @@ class Shards:
             test_clock=self._test_clock,
             read_log=self._read_log,
             quarantined=self.quarantined,
+            memory=self._memory,
         )
         core.load()
         return core

@@ -1,4 +1,4 @@
-"""The memory of a worker: one pool of bytes for all shards and streams, whoever uses it."""
+"""The memory of a worker: one pool of bytes for all its shards and streams."""
 
 from __future__ import annotations
 
@@ -7,38 +7,16 @@ import pytest
 from railgun.model import headers as h
 from railgun.semantics.messages import budget as memory
 from railgun.semantics.messages.budget import Pool, WorkerMemory
-from railgun.shard.core import ShardCore
 from railgun.shard.drain import Input, record_bytes
 from railgun.worker.shards.inbox import Inbox
-from tests.support.shards import NAMES, Shards
+from tests.support.shards import Shards
 
 KILOBYTE = 1024
 
 
-class SharedShards(Shards):
-    """Shards that share the memory of one worker."""
-
-    def __init__(self, worker: WorkerMemory, **settings: int) -> None:
-        self.worker = worker
-        super().__init__(**settings)
-
-    def _load(self, number: int) -> ShardCore:
-        core = ShardCore(
-            number,
-            self.partitions,
-            NAMES,
-            self._limits,
-            self.tables[number],
-            test_clock=True,
-            memory=self.worker,
-        )
-        core.load()
-        return core
-
-
-def busy(worker: WorkerMemory, streams: int, blocks: int) -> SharedShards:
+def busy(worker: WorkerMemory, streams: int, blocks: int) -> Shards:
     """So many streams, each with so many blocks of messages with ids on subjects of their own, all read once."""
-    shards = SharedShards(worker, partitions=4)
+    shards = Shards(4, memory=worker)
     names = [f"S{number}" for number in range(streams)]
     for name in names:
         shards.request(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.>"]})
@@ -77,7 +55,7 @@ def test_all_shards_and_streams_of_a_worker_share_one_memory(monkeypatch: pytest
 def test_long_ids_and_subjects_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "IDS", 400 * KILOBYTE)
     monkeypatch.setattr(memory, "SUBJECTS", 400 * KILOBYTE)
-    shards = SharedShards(WorkerMemory(), partitions=1)
+    shards = Shards(1, memory=WorkerMemory())
     shards.request("STREAM.CREATE.S", {"name": "S", "subjects": ["S.>"]})
     shards.settle()
     for number in range(1_000):
