@@ -1,0 +1,235 @@
+"""The bytes of every kind of record, as files keep them: a change of the format shows here.
+
+``golden/records.json`` has the hex of each sample, ``golden/log_records.json`` the records of a log. Other versions of railgun, and programs in other languages, read and write these bytes:
+a difference is a new format, to be written down in docs/record-format.md, and never a reason to make the file anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pytest
+from confluent_kafka import Producer
+
+from railgun.kafka.readings import Reading
+from railgun.model.refusals import Refusal
+from railgun.protocol import avro, log_record, registry
+from railgun.protocol.commands import (
+    AckRun,
+    ApiRequest,
+    ConsumerCommand,
+    Forward,
+    Presence,
+    PublishPack,
+    Pull,
+)
+from railgun.protocol.leases import Lease
+from railgun.protocol.replies import Answer, Frame, Located, PackReply, ReplyBatch
+from railgun.protocol.topics import Names
+from railgun.shard.drain import Drain, LogAppend
+from railgun.worker.shards.transaction import DrainWriter, Prepared
+
+FOLDER = Path(__file__).parent / "golden"
+GOLDEN: dict[str, str] = json.loads((FOLDER / "records.json").read_text("utf-8"))
+LOG: list[list[Any]] = json.loads((FOLDER / "log_records.json").read_text("utf-8"))
+TIME = 1_700_000_000_123_456_789
+HEADERS = [("Nats-Msg-Id", b"a-1"), ("kind", b"\x00\xff")]
+
+
+class Coded(NamedTuple):
+    """A value with its codec."""
+
+    value: Any
+    decode: Callable[[bytes], Any]
+
+    def encode(self) -> bytes:
+        data = self.value.encode()
+        assert isinstance(data, bytes)
+        return data
+
+
+CODED = {
+    "publish_pack": Coded(
+        PublishPack("ORDERS", "client-1", 7, ["orders.a", "orders.b"], ["a-1", ""], [HEADERS, []], [b"one", b""]),
+        PublishPack.decode,
+    ),
+    "publish_pack, plain": Coded(PublishPack("ORDERS", "", 0, ["orders.a"], [], [], [b"one"]), PublishPack.decode),
+    "api_request": Coded(
+        ApiRequest("client-1", 8, "STREAM.INFO.ORDERS", "ORDERS", HEADERS, b'{"subjects_filter":">"}'), ApiRequest.decode
+    ),
+    "consumer_command": Coded(
+        ConsumerCommand(
+            "ORDERS", 3, "C", 2, "client-1", 9,
+            [
+                AckRun("ack", 1, 5, 1, 1), AckRun("ack", 8, 1, 6, 2), AckRun("nak", 9, 1, 7, 1, 5_000_000_000),
+                AckRun("term", 10, 2, 8, 1, 0, "poison"), AckRun("progress", 12, 1, 10, 0), AckRun("back", 13, 1, 11, 1),
+            ],
+            Pull(10, 100, 65_536, 30_000_000_000, True, 5_000_000_000, 35_000_000_000),
+            [4, 5],
+        ),
+        ConsumerCommand.decode,
+    ),
+    "presence": Coded(Presence("client-1", False, [("deliver.a", ""), ("deliver.b", "workers")]), Presence.decode),
+    "presence, leaving": Coded(Presence("client-1", True), Presence.decode),
+    "forward": Coded(
+        Forward(2, "command", "ORDERS", command_kind="pack", command=b"\x01\x02", time=TIME), Forward.decode
+    ),
+    "forward, released": Coded(
+        Forward(1, "released", "ORDERS", 3, '{"name":"ORDERS"}', "client-1", 11, TIME, outcome="active"), Forward.decode
+    ),
+    "forward, nothing": Coded(Forward(1, "nothing", ""), Forward.decode),
+    "reply_batch": Coded(
+        ReplyBatch(
+            2,
+            1_700_000_000_123,
+            [PackReply("ORDERS", 7, [(0, 2, 40)], [(2, 12)], [(3, Refusal(400, 10071, "wrong last sequence: 41"))])],
+            [
+                Answer(8, [Frame([], b'{"type":"x"}')]),
+                Answer(9, [Frame(HEADERS, b"", Located("direct", "railgun.log.ORDERS", 50, 41, 3, True))]),
+            ],
+            [
+                Lease(
+                    "ORDERS", 3, "C", 2, "railgun.log.ORDERS", 10, sequences=[41, 50], counts=[2, 1], offsets=[60, 70],
+                    consumer_sequences=[1, 3], deliveries=[1, 2], pending=5,
+                ),
+                Lease(
+                    "ORDERS", 3, "C", 2, "railgun.log.ORDERS", 0, "deliver.b", "workers", [41], [1], [], [1], [1],
+                    ["orders.a"], [HEADERS], [b"one"], [TIME], 4, True, True, 408, "Request Timeout",
+                    [("Nats-Pending-Messages", b"3")], "$JS.FC.ORDERS.C.1",
+                ),
+            ],
+        ),
+        ReplyBatch.decode,
+    ),
+    "registry_cluster": Coded(
+        registry.Protected("main", "railgun", 12, 2), lambda data: registry.parse(registry.CLUSTER_KEY, data)
+    ),
+}  # fmt: skip
+
+# The tables of a shard, in its changelog: by schema.
+CHANGELOG: dict[str, dict[str, Any]] = {
+    "stream_record": {
+        "name": "ORDERS", "incarnation": 3, "config": '{"name":"ORDERS"}', "created": TIME, "deleting": False,
+        "first_seq": 1, "last_seq": 41, "messages": 41, "bytes": 4_100, "last_time": TIME, "last_msg_id": "a-1",
+        "log_end": 60, "compacted": True, "crowded": 2,
+        "unneeded": [{"start": 1, "end": 5, "patterns": ["orders.>"]}], "copied_below": 9,
+    },
+    "message_block": {
+        "subjects": ["orders.a\0orders.b"], "subject_of": b"\x00\x00\x01\x00", "sizes": b"\x64\x00\x00\x00" * 2,
+        "times": TIME.to_bytes(8, "little") * 2, "expiries": b"", "offset_floor": 50,
+    },
+    "message_body": {"headers": [{"name": "kind", "value": b"\x00"}], "payload": b"one"},
+    "id_block": {"time": TIME, "ids": ["a-1", "a-2"], "sequences": b""},
+    "consumer_record": {
+        "name": "C", "config": '{"name":"C"}', "created": TIME, "delivered_consumer": 5, "delivered_stream": 6,
+        "floor_consumer": 3, "floor_stream": 4, "next": 7, "given_up": [],
+    },
+    "pending_block": {
+        "starts": [5], "counts": [2], "first_consumer_sequences": [4], "last_consumer_sequences": [4], "deliveries": [1],
+        "times": [TIME], "dues": [0],
+    },
+    "reservation": {
+        "name": "ORDERS", "incarnation": 3, "partition": 2, "config": "{}", "pending_config": "", "pending": "update",
+        "waiting": [b"\x01"],
+    },
+    "shard_cursor": {
+        "commands": 100, "forwards": 20, "clock": TIME, "time": TIME + 1, "ahead": [2, 1], "commands_topic": "id-1",
+        "forwards_topic": "id-2", "commands_received": TIME, "forwards_received": 0,
+    },
+}  # fmt: skip
+
+
+class RecordingProducer:
+    """A producer that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.records: list[list[Any]] = []
+
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int, _c: object, _a: object, millis: int, headers: Any
+    ) -> None:  # fmt: skip
+        named = [[name, text.decode("latin-1")] for name, text in headers or ()]
+        self.records.append([topic, partition, _text(key), _text(value), millis, named])
+
+    def begin_transaction(self) -> None: ...
+    def commit_transaction(self, _seconds: float) -> None: ...
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("latin-1")
+
+
+def _written_log() -> list[list[Any]]:
+    """Two messages and a tombstone as a worker writes them."""
+    producer, topic = RecordingProducer(), Names().log("ORDERS")
+    append = LogAppend(
+        "ORDERS", topic, 3, [41, 42], [b"orders.a", b"orders.b\x0042"], [b"one", b""], [HEADERS, []], [TIME, TIME + 1],
+        [(1, b"orders.a")],
+    )  # fmt: skip
+    writer = DrainWriter(cast("Producer", producer), Names(), 0)
+    writer.write(Prepared(Drain(appends={topic: append}), []))
+    return producer.records
+
+
+OTHERS: dict[str, Callable[[], bytes]] = {
+    "log key": lambda: log_record.record_key("orders.a", 41, slotted=False),
+    "log key, slotted": lambda: log_record.record_key("orders.a", 41, slotted=True),
+    "registry_stream": lambda: registry.stream_record(
+        "ORDERS", incarnation=3, partition=2, deleting=False, config='{"name":"ORDERS","subjects":["orders.>"]}', created=TIME
+    ),
+    "registry key of a stream": lambda: registry.stream_key("ORDÉRS"),
+    "registry key of an owner": lambda: registry.epoch_key(11),
+    "registry owner": lambda: registry.epoch_record(1_700_000_000_123, "node-1", TIME),
+    "registry key of an end": lambda: registry.unfinished_key(11),
+    "metadata of an offset": lambda: Reading(100, "id-1", TIME).metadata().encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_a_record_is_written_and_read_as_ever(name: str) -> None:
+    sample = CODED[name]
+    assert sample.encode().hex() == GOLDEN[name]
+    assert sample.decode(bytes.fromhex(GOLDEN[name])) == sample.value
+
+
+@pytest.mark.parametrize("name", CHANGELOG)
+def test_an_entry_of_the_changelog_is_written_and_read_as_ever(name: str) -> None:
+    assert avro.encode(name, CHANGELOG[name]).hex() == GOLDEN[name]
+    assert avro.decode(name, bytes.fromhex(GOLDEN[name])) == CHANGELOG[name]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_not_avro_is_written_as_ever(name: str) -> None:
+    assert OTHERS[name]().hex() == GOLDEN[name]
+
+
+def test_the_records_of_a_log_are_written_and_read_as_ever() -> None:
+    assert _written_log() == LOG
+    read = []
+    for _, _, key, _, _, headers in LOG:
+        given = [(name, text.encode("latin-1")) for name, text in headers]
+        read.append(
+            (log_record.subject_of(key.encode()), *log_record.identity(given), *log_record.extras(given))
+        )
+    assert read == [
+        ("orders.a", 3, 41, HEADERS, TIME),
+        ("orders.a", *log_record.NO_MESSAGE, (), 0),  # a tombstone
+        ("orders.b", 3, 42, (), TIME + 1),
+    ]
+
+
+def test_the_registry_is_read_as_it_was_written() -> None:
+    stream = registry.parse(registry.stream_key("ORDERS"), bytes.fromhex(GOLDEN["registry_stream"]))
+    assert isinstance(stream, registry.RegisteredStream)
+    assert stream[:4] == ("ORDERS", 3, 2, ("orders.>",))
+    owner = registry.parse(registry.epoch_key(11), bytes.fromhex(GOLDEN["registry owner"]))
+    assert owner == registry.ShardOwner(11, 1_700_000_000_123, "node-1")
+
+
+def test_every_schema_has_a_sample() -> None:
+    schemas = {path.stem for path in avro.schema_folder().glob("*.avsc")}
+    assert schemas <= GOLDEN.keys()
+    assert GOLDEN.keys() == CODED.keys() | CHANGELOG.keys() | OTHERS.keys()
