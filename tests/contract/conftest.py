@@ -19,7 +19,7 @@ from tests.support.worker_process import WorkerProcess
 
 
 class Cluster(NamedTuple):
-    """What to connect to."""
+    """A cluster to connect to."""
 
     address: str
     prefix: str

@@ -1,1 +1,1 @@
-"""What several tests share: brokers, waiting, processes."""
+"""Helpers that several tests share: brokers, waiting, processes."""

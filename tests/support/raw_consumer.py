@@ -34,7 +34,7 @@ class RawConsumer:
     # ------------------------------------------------------------ getting messages
 
     def take(self, batch: int = 1) -> list[Reply]:
-        """Up to so many messages that are there right now; whoever meets the wall of max_ack_pending uses ``fetch``."""
+        """Up to so many messages that are there right now; at the limit max_ack_pending, use ``fetch``."""
         replies = pull(self._rg, self.stream, self.name, {"batch": batch, "no_wait": True})
         assert set(statuses(replies)) <= {(None, None), (404, "No Messages")}, statuses(replies)
         return messages(replies)

@@ -221,7 +221,7 @@ _OUTCOMES = {"ack": "Acknowledged message", "nak": "Gave the message back", "ter
 def _end(
     message: Message, *, ack: bool, nak: bool, term: bool, reason: str
 ) -> tuple[Callable[[], object], str]:
-    """What to do with a message once it is shown, and what that is called."""
+    """The action for a message that was shown, and the name of the action."""
     if nak:
         return message.nak, "nak"
     if term:

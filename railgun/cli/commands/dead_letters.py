@@ -53,12 +53,12 @@ class DeadLetter:
 
     @property
     def stream(self) -> str:
-        """Where it came from."""
+        """The stream that the letter came from."""
         return self.origin("Stream")
 
     @property
     def consumer(self) -> str:
-        """Whose delivery failed."""
+        """The consumer that gave the message up."""
         return self.origin("Consumer")
 
     def origin(self, field: str) -> str:
@@ -74,7 +74,7 @@ class DeadLetter:
         ]
 
     def as_object(self) -> dict[str, Any]:
-        """Where it came from and why, for machines."""
+        """The letter's origin and reason, for machines."""
         return {
             "seq": self.sequence,
             "subject": self.message.subject,
@@ -96,7 +96,7 @@ def _number(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which letters are meant; a field that is None does not restrict the choice."""
+    """A choice of letters; a field that is None does not restrict the choice."""
 
     sequences: list[int] | None = None
     origin: str | None = None
@@ -113,7 +113,7 @@ class Choice:
 
 @dataclass
 class Outcome:
-    """What became of letters that were sent back or dropped."""
+    """The result of sending letters back or dropping them."""
 
     done: list[int] = field(default_factory=list)
     before: int = 0  # of those: already sent back by a run that was interrupted

@@ -210,7 +210,7 @@ def _ask(deed: str, cluster: Cluster) -> None:
 
 
 def _expected(letters: DeadLetters, choice: Choice) -> int | None:
-    """How many there will be, as far as that is known before they are read."""
+    """The number of letters, if it is known before they are read."""
     if choice.sequences is not None:
         return len(set(choice.sequences))
     return letters.messages if choice == Choice() else None

@@ -121,7 +121,7 @@ def _from_streams(
     subject: str | None,
     deliver: Start | None,
 ) -> Iterator[Message]:
-    """Ordered consumers: they take nothing from anybody, and leave nothing behind."""
+    """The messages of ordered consumers, which take none away from others and leave nothing behind."""
     arrived: queue.Queue[Message | RailgunError] = queue.Queue(_WAITING)
     over = threading.Event()
     for name in streams:
@@ -137,7 +137,7 @@ def _from_streams(
 
 
 def _start(rg: Railgun, stream: str, deliver: Start | None) -> dict[str, Any]:
-    """Where to begin. What is new is fixed now: nothing is missed until the consumer is there. Raises StreamNotFound."""
+    """The first message to show. "New" is fixed now, so that no message is missed until the consumer exists. Raises StreamNotFound."""
     last = rg.stream(stream).info().state.last_seq
     if deliver is None or deliver.policy == "new":
         deliver = Start("by_start_sequence", sequence=last + 1)

@@ -112,7 +112,7 @@ def _examine_cell(
 
 
 class Registry:
-    """What the registry holds that the checks need."""
+    """The part of the registry that the checks need."""
 
     def __init__(self) -> None:
         self.cluster: Protected | None = None
@@ -172,7 +172,7 @@ def check_broker(admin: AdminClient, bootstrap: str, troubles: Troubles, timeout
 
 
 def check_workers(admin: AdminClient, names: Names, partitions: int) -> Finding:
-    """Who is in the group, and whether every partition has an owner."""
+    """The workers of the group must own every partition."""
     try:
         asked = admin.describe_consumer_groups([names.group], request_timeout=_ASK)
         group = answer_of(asked[names.group], _ASK + 2)
@@ -198,7 +198,7 @@ def check_workers(admin: AdminClient, names: Names, partitions: int) -> Finding:
 
 
 def check_shards(cluster: Cluster, registry: Registry) -> Iterator[Finding]:
-    """Whether each shard answers (an owner that restores, hangs or waits for a broker does not), and by which clock."""
+    """Each shard must answer (an owner that restores, hangs or waits for a broker does not), by a clock that is right."""
     patience = max(cluster.timeout, 2.0)
     pongs: list[tuple[int, Pong, float]] = []
 
@@ -230,7 +230,7 @@ def check_shards(cluster: Cluster, registry: Registry) -> Iterator[Finding]:
 
 
 def check_unreadable(pongs: list[tuple[int, Pong, float]]) -> Iterator[Finding]:
-    """What owners have set aside because their tables hold records that cannot be read."""
+    """Streams and consumers that owners have set aside because of records that cannot be read."""
     for shard, pong, _ in pongs:
         for what, reason in pong.unreadable.items():
             yield wrong(

@@ -1,4 +1,4 @@
-"""What ``railgun doctor`` found: one finding a check, with what to do where something is wrong."""
+"""The findings of ``railgun doctor``: one for each check, with a remedy where something is wrong."""
 
 from __future__ import annotations
 

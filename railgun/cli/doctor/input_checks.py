@@ -43,7 +43,7 @@ def check_inputs(admin: AdminClient, group: str, topics: Collection[str]) -> Ite
 
 
 def _told(admin: AdminClient, group: str, topics: Collection[str]) -> dict[Place, Reading]:
-    """What the group knows."""
+    """The offsets of the group, and what it noted with them."""
     request = ConsumerGroupTopicPartitions(group)
     asked = admin.list_consumer_group_offsets([request], request_timeout=_ASK)[group]
     return {

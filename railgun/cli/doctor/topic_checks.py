@@ -1,4 +1,4 @@
-"""What ``railgun doctor`` says about topics: are they there, whole, and open to this user?"""
+"""The topics, checked by ``railgun doctor``: are they there, whole, and open to this user?"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def look(admin: AdminClient, names: list[str]) -> Seen:
 
 
 def may(topic: TopicDescription, operation: AclOperation) -> bool:
-    """Whether this user may do it; brokers without access control allow everything."""
+    """True if this user may do it; brokers without access control allow everything."""
     allowed = topic.authorized_operations
     return operation in allowed or AclOperation.ALL in allowed
 
@@ -102,7 +102,7 @@ def check_permissions(seen: Seen, wanted: Mapping[str, AclOperation]) -> Iterato
 
 
 def check_copies(found: Mapping[str, TopicDescription]) -> Finding:
-    """How many copies the brokers keep, and whether all follow."""
+    """The copies of all topics: how many there are, and that all are in sync."""
     fewest = min((len(one.replicas) for topic in found.values() for one in topic.partitions), default=0)
     behind = sorted(
         name
@@ -121,7 +121,7 @@ def check_copies(found: Mapping[str, TopicDescription]) -> Finding:
 
 
 def least_in_sync(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
-    """How many copies must be in sync for a write, by topic; those that do not tell this user are left out."""
+    """The copies that must be in sync for a write, by topic; topics whose settings this user may not read are left out."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     found: dict[str, int] = {}
     if not resources:
@@ -136,7 +136,7 @@ def least_in_sync(admin: AdminClient, topics: Iterable[str]) -> dict[str, int]:
 
 
 def check_in_sync(found: Mapping[str, TopicDescription], least: Mapping[str, int]) -> Finding:
-    """Whether an acknowledged record survives the loss of one broker, and whether that loss stops writing."""
+    """An acknowledged record must survive the loss of one broker, and that loss must not stop writing."""
     copies = {name: min(len(one.replicas) for one in topic.partitions) for name, topic in found.items()}
     known = {name: (copies[name], least[name]) for name in sorted(copies.keys() & least.keys())}
     frail = [name for name, (have, need) in known.items() if have >= 3 and need < 2]

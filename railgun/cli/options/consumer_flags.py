@@ -29,7 +29,7 @@ _POLICIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a consumer begins: a policy, with the sequence or the time that it needs."""
+    """The start of a consumer: a policy, with the sequence or the time that it needs."""
 
     policy: str
     sequence: int | None = None

@@ -1,4 +1,4 @@
-"""Which cluster a command talks to, and the note that ``railgun up`` leaves for it.
+"""The cluster that a command talks to, and the note that ``railgun up`` leaves for it.
 
 The order: ``--server``, else ``RAILGUN_SERVER``, else a ``railgun up`` that runs in this folder or in one above it, else
 localhost:9092. An ``up`` of another folder is never found: a command that removes a stream must not meet the cluster of another

@@ -1,4 +1,4 @@
-"""What flags of all kinds share: how values are read, and how flags become the fields of a configuration."""
+"""The common part of all flags: how values are read, and how flags become the fields of a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: the options that every one of them has, and how a command ends.
+"""The common part of all commands: the options that every one of them has, and how a command ends.
 
 A command is a function whose parameters are arguments, options, or whole dataclasses of options (:class:`Cluster` and the
 like); :func:`command` spreads those out for Typer. It also gives every command the same ends: 0 done, 1 refused or wrong,
@@ -53,7 +53,7 @@ JsonOption = Annotated[
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which cluster a command talks to, and how."""
+    """The options of the cluster that a command talks to."""
 
     server: ServerOption = None
     prefix: Annotated[str, typer.Option(help="Prefix of the names of railgun's topics.")] = DEFAULT_PREFIX
@@ -74,12 +74,12 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """Where to connect."""
+        """The address to connect to."""
         return self.where.address
 
     @property
     def where(self) -> Server:
-        """Where to connect, and who says so: ``--server``, else the file, else the usual order."""
+        """The address to connect to, and who named it: ``--server``, else the file, else the usual order."""
         if self.server:
             return find_server(self.server)
         return find_server(self._from_file().get("bootstrap.servers"), f"{self.kafka_config}")
@@ -130,7 +130,7 @@ class Cluster:
         typer.echo(f"acting on {self.where}{prefix}", err=True)
 
     def show(self, info: Info, print_words: Callable[[Info], None]) -> None:
-        """What the cluster says about something: as JSON, or in words."""
+        """Print an info of the cluster: as JSON, or in words."""
         if self.as_json:
             print_json(info.raw)
         else:

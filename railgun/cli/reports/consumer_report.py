@@ -153,7 +153,7 @@ def print_consumers(stream: str, found: Sequence[ConsumerInfo]) -> None:
 
 
 def print_report(stream: str, found: Sequence[ConsumerInfo]) -> None:
-    """How far each consumer of a stream is."""
+    """The progress of each consumer of a stream."""
     if not found:
         typer.echo(f"Stream {stream} has no consumers.", err=True)
         return

@@ -135,7 +135,7 @@ def show_time(text: str) -> str:
 
 
 def print_changes(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """What an edit did to a configuration, a line a field."""
+    """The changes of a configuration by an edit, one line for each field."""
     old, new = ({**one, "metadata": own_metadata(one["metadata"])} for one in (old, new))
     changed = [field for field in old if old[field] != new[field]]
     if not changed:
@@ -211,7 +211,7 @@ def message_object(stream: str, message: StoredMessage) -> dict[str, Any]:
 
 
 def content_object(headers: Headers, payload: bytes) -> dict[str, Any]:
-    """What a message holds, for machines: the body as base64, and as text where it is UTF-8."""
+    """The content of a message, for machines: the body as base64, and as text where it is UTF-8."""
     named: dict[str, list[str]] = {}
     for name, value in headers:
         named.setdefault(name, []).append(value.decode("utf-8", "replace"))

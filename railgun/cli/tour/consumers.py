@@ -31,7 +31,7 @@ Pair = tuple[int, int]
 
 
 class Snapshot(NamedTuple):
-    """What ``consumer info`` must show."""
+    """The numbers that ``consumer info`` must show."""
 
     following: Pair  # the next consumer and stream sequence
     delivered: Pair

@@ -1,4 +1,4 @@
-"""What the steps of the tour share: the names they use, how they speak, how they check and wait."""
+"""The common part of the tour's steps: the names they use, how they speak, how they check and wait."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Walk:
     # -- time
 
     def scaled(self, real: timedelta, short: timedelta) -> timedelta:
-        """How long something takes here: as the story says, or a fraction of it."""
+        """The duration of a wait here: as long as the story says, or a fraction of it."""
         return real if self.real_time else short
 
     def pause(self, wait: timedelta, why: str = "waiting") -> None:
