@@ -174,7 +174,7 @@ def _source_or_id(moment: Moment, difference: Difference) -> bool:
 
 
 def _invalid_life_time(moment: Moment, difference: Difference) -> bool:
-    """C-55 (TTL-03): a time to live that is none is refused; NATS takes -1 for never, and anything where nobody is interested."""
+    """C-55 (TTL-03): a time to live that is not valid is refused; NATS takes -1 for never, and anything without an interested consumer."""
     if not isinstance(moment.operation, Publish) or "Nats-TTL" not in dict(moment.operation.headers):
         return False
     return error_numbers(moment) == (None, 10165)
