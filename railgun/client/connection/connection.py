@@ -97,7 +97,7 @@ class Connection:
             for answer in batch.answers:
                 self.requests.end(answer.request, answer.frames, None, wakeups)
         if leases:
-            self.consuming.take(leases)
+            self.consuming.distribute(leases)
         wakeups.deliver()
 
     def registry(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:

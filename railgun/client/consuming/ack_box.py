@@ -79,7 +79,7 @@ class AckBox:
         if not self.queued:
             self.hub.wake(self)
 
-    def take(self) -> list[AckRun]:
+    def take_all(self) -> list[AckRun]:
         """Empty the box: what it held, as runs."""
         with self._lock:
             self.queued = False  # before it is looked into: what comes later wakes somebody again

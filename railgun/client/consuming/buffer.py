@@ -74,7 +74,7 @@ class Buffer:
                 self._advance()
         if unseen:
             give_back(unseen)
-        self._tell()
+        self._wake()
 
     def _advance(self) -> None:
         """Everything that is read, up to the first parcel that is not read to its end."""
@@ -94,7 +94,7 @@ class Buffer:
     def arrived(self, messages: list[Delivery]) -> None:
         """Messages came into ``ready``; the lock is held."""
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         with self.lock:
             if not self.ready and self._error is None and not self.closed:
                 return
@@ -200,7 +200,7 @@ class Buffer:
             if box is not None:
                 return_runs(box, runs)
         self.hub.kept_alive.release(self)
-        self._tell()
+        self._wake()
 
     def orphaned(self) -> None:
         """Whoever took from this is gone, as the garbage collector says."""
@@ -212,7 +212,7 @@ class Buffer:
         with self.lock:
             if self._error is None:
                 self._error = error
-        self._tell()
+        self._wake()
 
 
 def renewal_of(config: ConsumerConfig) -> float:

@@ -46,7 +46,7 @@ _SHORTEST = (
 class WaitingPull(Settlement[list[Any]]):
     """One pull whose caller waits for all of its answer."""
 
-    __slots__ = ("_hub", "_make", "_over", "batch", "deadline", "lock", "parts", "ticket")
+    __slots__ = ("_hub", "_make", "_over", "batch", "deadline", "lock", "parts", "pull")
 
     def __init__(
         self, hub: ConsumerHub, make: type[Delivery], address: Address, pull: Pull, patience: float
@@ -58,12 +58,12 @@ class WaitingPull(Settlement[list[Any]]):
         self.lock = threading.Lock()
         self.batch = pull.batch
         self.parts: list[Parcel | Lease] = []  # parcels of messages, and leases that only tell a status
-        self.ticket = OpenPull(address, self, pull)
+        self.pull = OpenPull(address, self, pull)
         self.deadline = time.monotonic() + patience
 
     # -- what comes
 
-    def leased(self, ticket: OpenPull, lease: Lease) -> None:
+    def leased(self, pull: OpenPull, lease: Lease) -> None:
         if lease.sequences:
             self._hub.receive(lease, self._make, self)
         with self.lock:
@@ -115,7 +115,7 @@ class WaitingPull(Settlement[list[Any]]):
 
     def give_up(self) -> None:
         """The caller does not wait any longer."""
-        self._hub.pulls.cancel(self.ticket)
+        self._hub.pulls.cancel(self.pull)
         back: list[tuple[AckBox, list[AckRun]]] = []
         with self.lock:
             self._over = True
@@ -199,7 +199,7 @@ def _pulled(
     pull = Pull(number, batch, 0, expires, patience=round(patience * NANOS))
     waiting = WaitingPull(hub, make, address, pull, patience)
     try:
-        hub.pulls.open(waiting.ticket, box, waiting.sent, acks)
+        hub.pulls.open(waiting.pull, box, waiting.sent, acks)
         if not waiting.done and not (yield Until(waiting, patience)):
             waiting.failed(waiting.overdue(patience))
         found = waiting.messages()
@@ -273,7 +273,7 @@ def _send_confirmed(box: AckBox, run: AckRun, timeout: float) -> PendingCall:
     try:
         with box.sending:
             box.hub.commands.send(
-                box.address, box=box, acks=box.take(), once=[run], request=number, delivered=delivered
+                box.address, box=box, acks=box.take_all(), once=[run], request=number, delivered=delivered
             )
     except BaseException:
         link.requests.forget(number)

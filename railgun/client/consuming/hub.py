@@ -96,13 +96,13 @@ class ConsumerHub:
 
     # -- what shards say
 
-    def take(self, leases: Iterable[Lease]) -> None:
+    def distribute(self, leases: Iterable[Lease]) -> None:
         """Leases that came together, in their order. Nothing is sent before all of them are where they belong."""
         for lease in leases:
             if lease.pull:
-                self.pulls.take(lease)
+                self.pulls.deliver(lease)
             else:
-                self.listeners.take(lease)
+                self.listeners.deliver(lease)
         while self._deferred:
             try:
                 call = self._deferred.popleft()
@@ -147,7 +147,7 @@ class ConsumerHub:
     def flush(self, box: AckBox) -> None:
         """Send what the box holds."""
         with box.sending:
-            runs = box.take()
+            runs = box.take_all()
             for start in range(0, len(runs), _RUNS):
                 self.commands.send_or_log(box.address, box=box, acks=runs[start : start + _RUNS])
 
@@ -180,14 +180,15 @@ class ConsumerHub:
     def new_owner(self, partition: int) -> None:
         """The shard changed hands: pulls and presence are told again."""
         if self._closed is None and (
-            partition in self._present or any(t.address.partition == partition for t in self.pulls.waiting())
+            partition in self._present
+            or any(pull.address.partition == partition for pull in self.pulls.waiting())
         ):
             self.announce({partition})
             self.pulls.renew(partition)
 
     def waiting(self) -> list[tuple[float, Settlement[Any], Callable[[RailgunError], None]]]:
         """Deadline, settlement and ending of the pulls whose callers wait."""
-        owners = [ticket.owner for ticket in self.pulls.waiting()]
+        owners = [pull.owner for pull in self.pulls.waiting()]
         return [(one.deadline, one, one.failed) for one in owners if isinstance(one, WaitingPull)]
 
     # -- the thread
@@ -229,14 +230,14 @@ class ConsumerHub:
         self.kept_alive.tick(now)
         if now - self._due >= PRESENCE_SECONDS:
             self._due = now
-            shards = {ticket.address.partition for ticket in self.pulls.waiting()} | self.listeners.shards()
+            shards = {pull.address.partition for pull in self.pulls.waiting()} | self.listeners.shards()
             if shards:
                 self.announce(shards)
             else:
                 self._last_present = 0.0
         if self._renew:
             self._renew = False
-            for shard in {ticket.address.partition for ticket in self.pulls.waiting()}:
+            for shard in {pull.address.partition for pull in self.pulls.waiting()}:
                 self.pulls.renew(shard)
 
     # -- the end
@@ -248,9 +249,9 @@ class ConsumerHub:
         """
         self.kept_alive.close(timeout)
         over = ConnectionClosed("the connection was closed before the pull was answered")
-        for ticket in self.pulls.waiting():
-            self.pulls.cancel(ticket)
-            ticket.owner.failed(over)
+        for pull in self.pulls.waiting():
+            self.pulls.cancel(pull)
+            pull.owner.failed(over)
         with self._wanted:
             if self._closed is None:
                 self._closed = ConnectionClosed("the connection is closed")
@@ -285,8 +286,8 @@ class ConsumerHub:
         if waiting:
             logger.error("acknowledgements of %d messages could not be sent: %s", waiting, error)
         self.kept_alive.failed(error)
-        for ticket in self.pulls.waiting():
-            ticket.owner.failed(error)
+        for pull in self.pulls.waiting():
+            pull.owner.failed(error)
         self.feed.close()
 
     def abandon(self, error: RailgunError) -> None:

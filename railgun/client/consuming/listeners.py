@@ -62,19 +62,19 @@ class Listeners:
             buffers = list(self._buffers)
         return set().union(*(self._shards_of(one) for one in buffers))
 
-    def take(self, lease: Lease) -> None:
+    def deliver(self, lease: Lease) -> None:
         """Give what was pushed to those who listen; what nobody wants any more goes back."""
         with self._lock:
-            hearing = [one for one in self._buffers if one.group == lease.group and self._hears(one, lease)]
-            if lease.group and hearing:
+            wanted = [one for one in self._buffers if one.group == lease.group and self._matches(one, lease)]
+            if lease.group and wanted:
                 self._turn += 1
-                hearing = [hearing[self._turn % len(hearing)]]
-        if not hearing:
+                wanted = [wanted[self._turn % len(wanted)]]
+        if not wanted:
             self._hub.give_back(lease)
-        for buffer in hearing:
+        for buffer in wanted:
             buffer.pushed(lease)
 
-    def _hears(self, buffer: PushBuffer, lease: Lease) -> bool:
+    def _matches(self, buffer: PushBuffer, lease: Lease) -> bool:
         known = self._filters.get(buffer.subject)
         return buffer.subject == lease.subject if known is None else known.matches(lease.subject)
 

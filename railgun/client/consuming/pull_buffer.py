@@ -60,7 +60,7 @@ class PullBuffer(Buffer):
         self._least, self._most = least, most
         self._window = least
         self._size = 0.0  # of a message, on average
-        self._tickets: dict[int, OpenPull] = {}
+        self._open: dict[int, OpenPull] = {}
         self._backlog = False  # the last lease left messages behind
         self._one_large = False  # the next message is larger than what a pull may bring
         self._not_before = 0.0
@@ -71,12 +71,12 @@ class PullBuffer(Buffer):
 
     def refill(self) -> None:
         """Ask for more once half of the window is used up."""
-        ticket = self._next_pull()
-        if ticket is None:
+        pull = self._next_pull()
+        if pull is None:
             return
         box = self.hub.latest_box(self._address.stream, self._address.consumer)
         try:
-            self.hub.pulls.open(ticket, box, self._sent)
+            self.hub.pulls.open(pull, box, self._sent)
         except RailgunError as error:
             self._sent(error)
 
@@ -91,17 +91,12 @@ class PullBuffer(Buffer):
     def _next_pull(self) -> OpenPull | None:
         now = time.monotonic()
         with self.lock:
-            if (
-                self.closed
-                or self._error is not None
-                or len(self._tickets) >= _PULLS
-                or now < self._not_before
-            ):
+            if self.closed or self._error is not None or len(self._open) >= _PULLS or now < self._not_before:
                 return None
             window = self._window
             if self._size:
                 window = max(min(window, int(MOST_BYTES / self._size)), 1)
-            asked = sum(ticket.pull.batch - ticket.got for ticket in self._tickets.values())
+            asked = sum(pull.asked.batch - pull.got for pull in self._open.values())
             unread = sum(parcel.count - parcel.passed for parcel in self._parcels)
             room = window - asked - unread - len(self.ready)
             if room * 2 < window:
@@ -109,9 +104,9 @@ class PullBuffer(Buffer):
             self._adapt(now)
             batch, limit = (1, 0) if self._one_large else (min(room, self._batch), self._bytes)
             number = self.hub.link.requests.numbers.take()
-            ticket = OpenPull(self._address, self, Pull(number, batch, limit, self._expires))
-            self._tickets[number] = ticket
-            return ticket
+            pull = OpenPull(self._address, self, Pull(number, batch, limit, self._expires))
+            self._open[number] = pull
+            return pull
 
     def _adapt(self, now: float) -> None:
         """Half of the window was used up: was it too small, or did it last too long?"""
@@ -130,8 +125,8 @@ class PullBuffer(Buffer):
         else:
             logger.warning("a pull from %s did not reach the broker: %s", self._name, error)
             with self.lock:  # sent again by ``tick``
-                for ticket in self._tickets.values():
-                    ticket.ends = time.monotonic() - _OVERDUE + _PAUSE
+                for pull in self._open.values():
+                    pull.ends = time.monotonic() - _OVERDUE + _PAUSE
 
     @property
     def _name(self) -> str:
@@ -139,23 +134,23 @@ class PullBuffer(Buffer):
 
     # -- what comes
 
-    def leased(self, ticket: OpenPull, lease: Lease) -> None:
+    def leased(self, pull: OpenPull, lease: Lease) -> None:
         if lease.sequences:
             self._one_large = False
             self._backlog = lease.pending > 0
             self.put(lease)
         if lease.done:
             with self.lock:
-                self._tickets.pop(ticket.id, None)
+                self._open.pop(pull.id, None)
             if lease.status:
-                self._ended(lease, ticket)
+                self._ended(lease, pull)
             self.hub.later(self.refill)
 
-    def _ended(self, lease: Lease, ticket: OpenPull) -> None:
+    def _ended(self, lease: Lease, pull: OpenPull) -> None:
         if lease.description == EXCEEDED_MAX_WAITING.description:
             self._not_before = time.monotonic() + _PAUSE
             return
-        if lease.description == MESSAGE_TOO_BIG.description and ticket.got == 0:
+        if lease.description == MESSAGE_TOO_BIG.description and pull.got == 0:
             self._one_large = True
         refusal = pull_refused(lease, self._address)
         if refusal is not None:
@@ -171,21 +166,21 @@ class PullBuffer(Buffer):
     def tick(self, now: float) -> None:
         super().tick(now)
         with self.lock:
-            lost = [one for one in self._tickets.values() if one.ends and now > one.ends + _OVERDUE]
-            for ticket in lost:
-                ticket.ends = now + self._expires / NANOS
-        for ticket in lost:
+            lost = [one for one in self._open.values() if one.ends and now > one.ends + _OVERDUE]
+            for pull in lost:
+                pull.ends = now + self._expires / NANOS
+        for pull in lost:
             logger.warning(
                 "a pull from %s was not answered and is sent again; is a worker alive?", self._name
             )
-            self.hub.commands.send_or_log(ticket.address, pull=ticket.rest())
+            self.hub.commands.send_or_log(pull.address, pull=pull.rest())
         if self._not_before:
             self.refill()
 
     def close(self) -> None:
         super().close()
         with self.lock:
-            tickets = list(self._tickets.values())
-            self._tickets.clear()
-        for ticket in tickets:
-            self.hub.pulls.cancel(ticket)
+            pulls = list(self._open.values())
+            self._open.clear()
+        for pull in pulls:
+            self.hub.pulls.cancel(pull)

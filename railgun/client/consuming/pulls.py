@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class PullOwner(ParcelOwner, Protocol):
     """Who waits for a pull."""
 
-    def leased(self, ticket: OpenPull, lease: Lease) -> None:
+    def leased(self, pull: OpenPull, lease: Lease) -> None:
         """A lease that answers the pull; ``lease.done`` ends it. Called in the order of the shard, by one thread."""
 
     def failed(self, error: RailgunError) -> None:
@@ -39,14 +39,14 @@ class PullOwner(ParcelOwner, Protocol):
 class OpenPull:
     """One pull that waits at a shard."""
 
-    __slots__ = ("address", "again", "ends", "got", "id", "owner", "pull")
+    __slots__ = ("address", "again", "asked", "ends", "got", "id", "owner")
 
     def __init__(
         self, address: Address, owner: PullOwner, pull: Pull, again: Callable[[], None] | None = None
     ) -> None:
         self.address = address
         self.owner = owner
-        self.pull = pull
+        self.asked = pull
         self.id = pull.id
         self.got = 0  # messages that were leased by now
         self.ends = time.monotonic() + pull.expires / NANOS if pull.expires else None
@@ -54,13 +54,13 @@ class OpenPull:
 
     def rest(self) -> Pull:
         """The pull as a new owner of the shard must be told of it: what is missing, and the time that is left."""
-        expires, patience = self.pull.expires, self.pull.patience
+        expires, patience = self.asked.expires, self.asked.patience
         if self.ends is not None:
             left = round((self.ends - time.monotonic()) * NANOS)
             patience = patience and max(patience - (expires - left), 1_000_000)
             expires = max(left, 1_000_000)
-        return self.pull._replace(
-            batch=max(self.pull.batch - self.got, 1), expires=expires, patience=patience
+        return self.asked._replace(
+            batch=max(self.asked.batch - self.got, 1), expires=expires, patience=patience
         )
 
 
@@ -70,85 +70,85 @@ class OpenPulls:
     def __init__(self, hub: ConsumerHub) -> None:
         self._hub = hub
         self._lock = threading.Lock()
-        self._tickets: dict[int, OpenPull] = {}
+        self._pulls: dict[int, OpenPull] = {}
 
     # -- pulls
 
     def open(
-        self, ticket: OpenPull, box: AckBox | None, delivered: Delivered, acks: Sequence[AckRun] = ()
+        self, pull: OpenPull, box: AckBox | None, delivered: Delivered, acks: Sequence[AckRun] = ()
     ) -> None:
         """Send a pull, and before it in the same command what the box holds, and ``acks``.
 
         Raises what keeps it from being sent.
         """
-        self.add(ticket)
+        self.add(pull)
         try:
             with nullcontext() if box is None else box.sending:
-                held = [] if box is None else box.take()
+                held = [] if box is None else box.take_all()
                 if box is not None and held:
-                    ticket.address = box.address
+                    pull.address = box.address
                 self._hub.commands.send(
-                    ticket.address, ticket.pull, box=box, acks=[*held, *acks], delivered=delivered
+                    pull.address, pull.asked, box=box, acks=[*held, *acks], delivered=delivered
                 )
         except BaseException:
-            self.forget(ticket)
+            self.forget(pull)
             raise
 
-    def add(self, ticket: OpenPull) -> None:
+    def add(self, pull: OpenPull) -> None:
         """Wait for a pull that somebody else sends."""
         with self._lock:
-            self._tickets[ticket.id] = ticket
+            self._pulls[pull.id] = pull
 
-    def forget(self, ticket: OpenPull) -> bool:
+    def forget(self, pull: OpenPull) -> bool:
         """Nobody waits for it any more; whether somebody did until now."""
         with self._lock:
-            return self._tickets.pop(ticket.id, None) is not None
+            return self._pulls.pop(pull.id, None) is not None
 
-    def cancel(self, ticket: OpenPull) -> None:
+    def cancel(self, pull: OpenPull) -> None:
         """Give the pull up, and tell the shard."""
-        if self.forget(ticket) and not self._hub.closed:
-            self._hub.commands.send_or_log(ticket.address, cancelled=[ticket.id])
+        if self.forget(pull) and not self._hub.closed:
+            self._hub.commands.send_or_log(pull.address, cancelled=[pull.id])
 
     def waiting(self) -> list[OpenPull]:
         with self._lock:
-            return list(self._tickets.values())
+            return list(self._pulls.values())
 
     def renew(self, partition: int) -> None:
         """The shard has a new owner, who knows nothing of what waits."""
-        for ticket in self.waiting():
-            if ticket.address.partition != partition:
+        for pull in self.waiting():
+            if pull.address.partition != partition:
                 continue
-            if ticket.again is not None:
-                ticket.again()
+            if pull.again is not None:
+                pull.again()
             else:
-                self._hub.commands.send_or_log(ticket.address, pull=ticket.rest())
+                self._hub.commands.send_or_log(pull.address, pull=pull.rest())
 
     # -- leases
 
-    def take(self, lease: Lease) -> None:
+    def deliver(self, lease: Lease) -> None:
         """A lease that answers a pull."""
         with self._lock:
-            ticket = self._tickets.get(lease.pull)
-        if ticket is None:
+            pull = self._pulls.get(lease.pull)
+        if pull is None:
             self._hub.give_back(lease)
             return
-        ticket.got += sum(lease.counts)
+        pull.got += sum(lease.counts)
         if lease.done:
-            if self._moved_on(ticket, lease):
+            if self._moved_on(pull, lease):
                 return
-            self.forget(ticket)
-        ticket.owner.leased(ticket, lease)
+            self.forget(pull)
+        pull.owner.leased(pull, lease)
 
-    def _moved_on(self, ticket: OpenPull, lease: Lease) -> bool:
+    def _moved_on(self, pull: OpenPull, lease: Lease) -> bool:
         """The consumer that was asked is gone: one of the same name may live, and is asked instead, once."""
         if (
             lease.description != CONSUMER_DELETED.description
-            or not ticket.address.number
-            or ticket.again is not None
+            or not pull.address.number
+            or pull.again is not None
         ):
             return False
-        ticket.address = ticket.address._replace(incarnation=0, number=0)
+        pull.address = pull.address._replace(incarnation=0, number=0)
         if lease.sequences:
-            ticket.owner.leased(ticket, lease._replace(done=False, status=0))
-        self._hub.later(lambda: self._hub.commands.send_or_log(ticket.address, pull=ticket.rest()))
+            pull.owner.leased(pull, lease._replace(done=False, status=0))
+        self._hub.later(lambda: self._hub.commands.send_or_log(pull.address, pull=pull.rest()))
         return True

@@ -60,9 +60,9 @@ class PushBuffer(Buffer):
                 self._arrived += sum(lease.counts)
             self.put(lease)
         if lease.status:
-            self._told(lease)
+            self._take_status(lease)
 
-    def _told(self, lease: Lease) -> None:
+    def _take_status(self, lease: Lease) -> None:
         if self._statuses:
             one = status_message(
                 self._make, self.subject, lease.status, lease.description, lease.status_headers, lease.reply

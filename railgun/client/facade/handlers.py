@@ -270,13 +270,13 @@ def _signals(stop: Callable[[], object]) -> Iterator[None]:
         for one, handler in before.items():
             signal.signal(one, signal.SIG_DFL if handler is None else handler)
 
-    def told(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         restore()
         logger.info("%s: handlers finish what they have begun", signal.Signals(number).name)
         stop()
 
     for one in _SIGNALS:
-        signal.signal(one, told)
+        signal.signal(one, on_signal)
     try:
         yield
     finally:

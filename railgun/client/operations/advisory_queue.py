@@ -46,17 +46,17 @@ class AdvisoryQueue:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._told: deque[Advisory] = deque(maxlen=MOST_WAITING)
+        self._unread: deque[Advisory] = deque(maxlen=MOST_WAITING)
         self._arrival: Settlement[bool] | None = None
         self._stop: Callable[[], None] | None = None
         self._error: RailgunError | None = None
         self._closed = False
 
     def open(self) -> None:
-        """Begin to listen; what happens from now on is told. Blocks."""
+        """Begin to listen; what happens from now on is received. Blocks."""
         self._connection.check()
         self._connection.consuming.hold(self)
-        self._stop = self._connection.transport.advisories(self._take)
+        self._stop = self._connection.transport.advisories(self._received)
 
     def opened(self) -> Steps[None]:
         """As :meth:`open`, unless that is done."""
@@ -67,9 +67,9 @@ class AdvisoryQueue:
         """As :meth:`close`, which may block."""
         yield Blocking(self.close)
 
-    def _take(self, told: list[tuple[str, bytes]]) -> None:
+    def _received(self, records: list[tuple[str, bytes]]) -> None:
         with self._lock:
-            self._told.extend(Advisory(subject, body) for subject, body in told)
+            self._unread.extend(Advisory(subject, body) for subject, body in records)
         self._wake()
 
     def _wake(self) -> None:
@@ -87,8 +87,8 @@ class AdvisoryQueue:
             with self._lock:
                 if self._closed:
                     return None
-                if self._told:
-                    return self._told.popleft()
+                if self._unread:
+                    return self._unread.popleft()
                 if self._error is not None:
                     raise self._error.with_traceback(None)
                 arrival = self._arrival = self._arrival or Settlement()

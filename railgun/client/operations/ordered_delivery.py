@@ -39,14 +39,14 @@ class _Watched(PushBuffer):
     def __init__(self, connection: Connection, make: type[Delivery], subject: str, shard: int) -> None:
         super().__init__(connection.consuming, make, subject, "", shard=shard)
         self.heard = time.monotonic()
-        self.told = 0  # how many deliveries it says there were
+        self.reported = 0  # how many deliveries it says there were
 
     def pushed(self, lease: Lease) -> None:
         self.heard = time.monotonic()
         super().pushed(lease)
 
     def heartbeat(self, lease: Lease) -> None:
-        self.told = int(h.first(lease.status_headers, h.LAST_CONSUMER) or self.told)
+        self.reported = int(h.first(lease.status_headers, h.LAST_CONSUMER) or self.reported)
 
     @property
     def silent(self) -> bool:
@@ -84,7 +84,7 @@ class OrderedDelivery:
             found = self._in_order(buffer)
             if found:
                 return found
-            missed = buffer.told >= self._expected and buffer.empty
+            missed = buffer.reported >= self._expected and buffer.empty
             if missed or buffer.silent or buffer.lost:
                 yield from self._end()
         return []
@@ -95,7 +95,7 @@ class OrderedDelivery:
         while buffer.ready:
             message = buffer.ready.popleft()
             if message.consumer_sequence != self._expected:
-                buffer.told = message.consumer_sequence
+                buffer.reported = message.consumer_sequence
                 buffer.discard()
                 break
             self._expected += 1

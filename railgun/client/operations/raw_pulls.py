@@ -60,7 +60,7 @@ def pull(
         return found
     finally:
         waiting.give_up()
-        connection.requests.forget(waiting.ticket.id)
+        connection.requests.forget(waiting.pull.id)
 
 
 def _send(
@@ -75,12 +75,12 @@ def _send(
     """Send a raw request that is answered with leases; an ordinary answer to it ends it as well."""
     connection.check()
     connection.packer.push()
-    number = waiting.ticket.id
+    number = waiting.pull.id
     call = connection.requests.add(number, timeout)
     call.when_done(lambda: waiting.failed(call.error or RequestTimeout("answered without messages")))
     send = partial(connection.requests.send, partition, number, name, body, headers, waiting.sent)
-    waiting.ticket.again = send
-    connection.consuming.pulls.add(waiting.ticket)
+    waiting.pull.again = send
+    connection.consuming.pulls.add(waiting.pull)
     send()
     return call
 

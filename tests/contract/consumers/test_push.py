@@ -412,7 +412,7 @@ def test_an_ordered_consumer_makes_up_for_a_lost_delivery(
 ) -> None:
     stream = make()
     listeners = rg.connection.consuming.listeners
-    arrive = listeners.take
+    arrive = listeners.deliver
     lost: list[Any] = []
 
     def lose_one(lease: Any) -> None:
@@ -421,7 +421,7 @@ def test_an_ordered_consumer_makes_up_for_a_lost_delivery(
             return
         arrive(lease)
 
-    monkeypatch.setattr(listeners, "take", lose_one)
+    monkeypatch.setattr(listeners, "deliver", lose_one)
     put(rg, stream, 1)
     got, names = [], set()
     with stream.ordered_consumer() as ordered:
