@@ -1,5 +1,6 @@
-"""The facade: what a program imports to publish, to read and to look after streams.
+"""The client: what a program uses to publish, to read and to look after streams.
 
-Each operation is written once as a request and a parser (:mod:`~railgun.client.operations.streams`); ``Railgun`` and ``AsyncRailgun``
-are thin twins over one :class:`~railgun.client.connection.connection.Connection`, and a transport carries its bytes.
+An operation is written once, as a request and a parser or as steps (:mod:`~railgun.client.operations`). ``Railgun`` and
+``AsyncRailgun`` (:mod:`~railgun.client.facade`) run it over one :class:`~railgun.client.connection.connection.Connection`,
+and a transport carries its bytes.
 """

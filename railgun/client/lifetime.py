@@ -11,7 +11,7 @@ from railgun.client import settlements
 
 
 class Closable(Protocol):
-    """What is closed at the end of the interpreter."""
+    """A connection that is closed at the end of the interpreter."""
 
     def close(self) -> None:
         """Send what waits, then end."""

@@ -82,7 +82,7 @@ class Requests:
         return call
 
     def send_unanswered(self, partition: int, name: ApiName) -> None:
-        """Send a request whose answer nobody waits for; a failure is logged."""
+        """Send a request without waiting for its answer; a failure is logged."""
         try:
             self.send(partition, self.numbers.take(), name, b"", None, lambda error: None)
         except RailgunError as error:
@@ -102,7 +102,7 @@ class Requests:
         self._send(partition, name.stream.encode("utf-8"), REQUEST, value, delivered)
 
     def reporting(self, number: int, call: PendingCall) -> Delivered:
-        """What the transport reports the delivery of the request to; a request that was not delivered ends."""
+        """The callback for the delivery of a request; a request that was not delivered ends."""
         return partial(self._delivered, number, call)
 
     def _delivered(self, number: int, call: PendingCall, error: RailgunError | None) -> None:

@@ -1,7 +1,7 @@
 """Futures that cost little: what waits belongs to the record that travelled, not to each message in it.
 
 A :class:`Settlement` is settled once, with a value or an error, from any thread. A pack of two thousand publishes is one
-settlement; the future of each message is only (pack, index), and its outcome is computed when somebody asks. Waiting
+settlement; the future of each message is only (pack, index), and its outcome is computed when it is asked for. Waiting
 threads share one event, created when the first of them waits; waiting event loops get one wake-up call for all their
 tasks. Every settlement of a connection ends: with an answer, a refusal, or an error at its deadline or at ``close``.
 """
@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _guard = (
     threading.Lock()
-)  # held for a few instructions when somebody begins to wait, and when something is settled
+)  # held for a few instructions when a caller begins to wait, and when something is settled
 
 
 def renew_guard() -> None:
@@ -33,7 +33,7 @@ def renew_guard() -> None:
 
 
 class Wakeups:
-    """Whom to tell after a batch of replies: one call per event loop, then the callbacks, in order."""
+    """The waiters to wake after a batch of replies: one call per event loop, then the callbacks, in order."""
 
     def __init__(self) -> None:
         self._loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
@@ -49,7 +49,7 @@ class Wakeups:
         self._callbacks.extend(callbacks or ())
 
     def deliver(self) -> None:
-        """Tell everybody. A callback that raises is logged and does not keep the others from being told."""
+        """Wake all waiters. A callback that raises is logged and does not keep the others from being called."""
         for loop, waiters in self._loops.items():
             try:
                 loop.call_soon_threadsafe(_wake, waiters)
@@ -72,7 +72,7 @@ def _wake(waiters: list[asyncio.Future[None]]) -> None:
 
 
 class Settlement(Generic[T]):
-    """Something that ends once, with a value or with an error."""
+    """An outcome that comes once: a value or an error."""
 
     __slots__ = ("_callbacks", "_event", "_waiters", "delivered", "done", "error", "value")
 
@@ -126,7 +126,7 @@ class Settlement(Generic[T]):
             return waiter
 
     def forget(self, waiter: asyncio.Future[None]) -> None:
-        """Nobody waits for this future any more."""
+        """Drop a waiter that does not wait any longer."""
         with _guard:
             if self._waiters is not None:
                 self._waiters = [one for one in self._waiters if one[1] is not waiter]
@@ -149,7 +149,7 @@ class Settlement(Generic[T]):
         return self.value
 
     def overdue(self, seconds: float) -> RequestTimeout:
-        """The error for a caller who waited so long in vain; it says what is known of the outcome."""
+        """The error for a caller whose wait of ``seconds`` is over; it says what is known of the outcome."""
         if self.delivered:
             outcome = (
                 "the command is stored and its outcome is unknown: look, or retry with the same message id"

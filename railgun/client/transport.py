@@ -1,4 +1,4 @@
-"""The seam between the facade and what carries its bytes.
+"""The transport: the seam between a connection and what carries its bytes.
 
 A transport knows records, partitions and positions; it knows nothing of publishes, answers or refusals. It reports to one
 :class:`Receiver`, from its own threads. A reader of a transport that ends for any reason but ``close`` reports ``failed``.
@@ -19,14 +19,14 @@ TakeAdvisories = Callable[[list[tuple[str, bytes]]], None]  # (subject, JSON) ea
 
 
 class Topology(NamedTuple):
-    """What the cluster fixed at its first start."""
+    """The numbers that a cluster fixed at its first start."""
 
     partitions: int
     reply_factor: int = 1
 
 
 class Receiver(Protocol):
-    """Who a transport reports to."""
+    """The connection that a transport reports to."""
 
     def replies(self, batches: Sequence[bytes]) -> None:
         """Answers for this client: Avro ReplyBatch each, in the order of their shard."""
@@ -39,7 +39,7 @@ class Receiver(Protocol):
 
 
 class Transport(Protocol):
-    """Carries commands there and answers back. All methods are thread-safe and may block, but for ``send``."""
+    """Commands go out through it and answers come back. All methods are thread-safe and may block, but for ``send``."""
 
     def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:
         """Connect and read the registry to its end. Raises ConnectionLost, NotAuthorized, NoWorker, RequestTimeout."""
@@ -60,7 +60,7 @@ class Transport(Protocol):
         """Give ``take`` every advisory from now on, from a thread of the transport; the returned function ends it."""
 
     def workers(self) -> int | None:
-        """How many workers are alive; None if that cannot be told."""
+        """Number of workers that are alive; None if that cannot be found out."""
 
     def trouble(self) -> RailgunError | None:
         """What keeps the broker from answering just now, if anything does."""

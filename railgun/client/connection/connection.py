@@ -1,4 +1,4 @@
-"""One connection: what was sent and not yet answered, who answers what, and how it all ends.
+"""One connection: the commands that are not answered yet, and how all of them end.
 
 Usable from any thread. Everything that is begun here ends: with its answer, at its deadline, when no worker is left, when
 the transport fails, or at :meth:`Connection.close`. Commands are durable once the broker has them, so a new owner of a
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Connection:
-    """The core under both facades."""
+    """A connection to one cluster: the core under both facades."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Which stream captures a subject, as the registry says: the client's copy of it.
+"""The client's copy of the registry: which stream captures a subject.
 
 The copy follows the registry topic and may be a moment behind. A subject that it finds is sent to the owner, who decides;
-"no stream" is said only by callers that have read the registry to its end (``Connection.route``).
+"no stream" is said only by callers that have read the registry to its end (``Routing.route``).
 """
 
 from __future__ import annotations

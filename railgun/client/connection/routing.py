@@ -1,4 +1,4 @@
-"""Who answers: the lane of a subject, the shard of a request, and whether a worker is there to answer at all."""
+"""Routes: the lane of a subject, the shard of a request, and whether a worker is alive to answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from railgun.protocol.routing import partition_of
 
 logger = logging.getLogger(__name__)
 
-_TRUST = 3.0  # a worker that was heard of so many seconds ago is taken to be alive
+_TRUST = 3.0  # seconds since the last answer in which a worker is taken to be alive
 _MAX_ROUTES = 200_000  # subjects remembered; more and the cache is begun anew
 
 
@@ -104,7 +104,7 @@ class Routing:
                 return 0, [0]
 
     def unsure_of(self, name: ApiName) -> bool:
-        """The stream is not in our copy of the registry: it may live elsewhere than its name alone would put it."""
+        """Whether the stream is missing in this client's copy of the registry: its shard may not be the one of its name."""
         return name.operation.route is Route.OWNER and self._registry.stream(name.stream) is None
 
     # -- shards and workers
@@ -116,7 +116,7 @@ class Routing:
 
     @property
     def stale(self) -> bool:
-        """Nothing was heard for so long that it is not known whether a worker is alive."""
+        """Whether the last answer is too old to show that a worker is alive."""
         return time.monotonic() - self.heard > _TRUST
 
     def prepare(self, shards: Sequence[int], timeout: float) -> None:
@@ -130,7 +130,7 @@ class Routing:
             self.require_worker()
 
     def require_worker(self) -> None:
-        """Raises NoWorker if it is certain that none is alive, ConnectionLost or NotAuthorized if nobody can tell."""
+        """Raises NoWorker if certainly none is alive, ConnectionLost or NotAuthorized if that cannot be found out."""
         alive = self._transport.workers()
         trouble = self._transport.trouble()
         if trouble is not None:

@@ -33,7 +33,7 @@ class Unrouted:
         return self._running
 
     def add(self, subject: str, payload: bytes, msg_id: str, headers: HeaderList | None) -> PublishFuture:
-        """The future of a message that is routed in a moment; it carries NoStreamResponse and its kin as well."""
+        """The future of a message that is routed in a moment; it also carries the errors of the routing, such as NoStreamResponse."""
         pack = Pack("")
         pack.subjects, pack.payloads = [subject], [payload]
         pack.ids = [msg_id] if msg_id else []
@@ -74,7 +74,7 @@ class Unrouted:
                 wakeups.deliver()
 
     def _forget(self, pack: Pack) -> None:
-        """The pack waits here no longer; a second time says nothing new."""
+        """Count the pack as no longer waiting; the second call does nothing."""
         if pack is self._routing:
             self._routing = None
             self._waiting -= 1

@@ -1,4 +1,4 @@
-"""Ends what would wait in vain: deadlines that passed, a cluster without a worker, a broker that refuses or is gone.
+"""The watchdog ends what would wait in vain: deadlines that passed, a cluster without a worker, a broker that refuses or is gone.
 
 One thread a connection looks ten times a second. It never touches the hot path: what is waiting keeps its own deadline.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TICK = 0.1
-_PATIENCE = 1.0  # silence of so many seconds, with something waiting, is worth asking who is alive
+_PATIENCE = 1.0  # seconds of silence, with something waiting, after which the cluster is asked who is alive
 
 
 class Watchdog:
@@ -28,7 +28,7 @@ class Watchdog:
         self._connection = connection
         self._stopped = threading.Event()
         self._asked = 0.0
-        self._empty = 0  # how often in a row nobody was alive
+        self._empty = 0  # how often in a row no worker was alive
         threading.Thread(target=self._run, name="railgun-watch", daemon=True).start()
 
     def stop(self) -> None:
@@ -59,7 +59,7 @@ class Watchdog:
                 end(ConnectionLost(f"{trouble}; {overdue}") if lost else overdue)
 
     def _no_worker(self, now: float) -> NoWorker | None:
-        """Two looks in a row that found the group empty: a single one may fall into a restart."""
+        """The error once the group was empty twice in a row; a single time may be a restart."""
         if now - max(self._connection.routing.heard, self._asked) < _PATIENCE:
             return None
         self._asked = now

@@ -28,7 +28,7 @@ ACK, NAK, PROGRESS, TERM, BACK = "ack", "nak", "progress", "term", "back"
 
 
 class Address(NamedTuple):
-    """A consumer, as commands name it. A number or incarnation of 0 means whichever lives."""
+    """A consumer, as commands name it. A number or incarnation of 0 means the one that lives."""
 
     stream: str
     incarnation: int
@@ -38,10 +38,10 @@ class Address(NamedTuple):
 
 
 class AckBox:
-    """What was said about the deliveries of one consumer and is not sent yet.
+    """The acknowledgements of one consumer's deliveries that are not sent yet.
 
-    ``entries`` holds messages (each of them done) and runs of other kinds. Appending needs no lock: it is one step of the
-    interpreter, and whoever empties the box removes only what it has copied before. ``sending`` is held from emptying the box
+    ``entries`` holds messages, each of which is acked, and runs of other kinds. Appending needs no lock: it is one step of the
+    interpreter, and emptying the box removes only what was copied before. ``sending`` is held from emptying the box
     until what it held is sent: what was said first is sent first.
     """
 
@@ -67,14 +67,14 @@ class AckBox:
         self.consumer = address.consumer
         self.partition = address.partition
         self.entries: list[Delivery | AckRun] = []
-        self.queued = False  # somebody will empty it soon
+        self.queued = False  # the thread of the hub will empty it soon
         self.sending = threading.RLock()
         self._lock = threading.Lock()
         self._number = 0  # of the last command with what was in the box
         self._returned: list[tuple[int, list[AckRun]]] = []  # by number, what the broker did not take
 
     def add(self, *runs: AckRun) -> None:
-        """Say something about deliveries. Raises ConnectionClosed once nobody would send it."""
+        """Put acknowledgements into the box. Raises ConnectionClosed once they would not be sent."""
         self.entries.extend(runs)
         if not self.queued:
             self.hub.wake(self)
@@ -82,7 +82,7 @@ class AckBox:
     def take_all(self) -> list[AckRun]:
         """Empty the box: what it held, as runs."""
         with self._lock:
-            self.queued = False  # before it is looked into: what comes later wakes somebody again
+            self.queued = False  # before the entries are copied: a later one wakes the thread again
             count = len(self.entries)
             taken = self.entries[:count]
             del self.entries[:count]
@@ -95,13 +95,13 @@ class AckBox:
         return self._number
 
     def give_back(self, number: int, runs: list[AckRun]) -> None:
-        """The broker did not take the command of this number: what it said is said again, before anything later."""
+        """Keep what a command said that the broker did not take: it is sent again, before anything later."""
         with self._lock:
             insort(self._returned, (number, runs))
 
     @property
     def waiting(self) -> int:
-        """How many messages it holds something about."""
+        """Number of messages that the box holds acknowledgements of."""
         with self._lock:
             returned = sum(messages_in(runs) for _, runs in self._returned)
             return returned + sum(one.length if isinstance(one, AckRun) else 1 for one in self.entries)
@@ -136,12 +136,12 @@ def _acked(run: DeliveredRun, start: int, end: int) -> AckRun:
 
 
 def runs_of(kind: str, messages: Iterable[Delivery]) -> list[AckRun]:
-    """What to say about all these messages alike."""
+    """Runs of one kind for all these messages."""
     return [run._replace(kind=kind) for run in coalesced(messages)]
 
 
 def lease_runs(kind: str, lease: Lease, skip: int = 0) -> list[AckRun]:
-    """What to say about all messages of a lease, but for the first ``skip``."""
+    """Runs of one kind for all messages of a lease but the first ``skip``."""
     runs = []
     columns = zip(lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True)
     for sequence, count, consumer_sequence, deliveries in columns:
@@ -153,12 +153,12 @@ def lease_runs(kind: str, lease: Lease, skip: int = 0) -> list[AckRun]:
 
 
 def messages_in(runs: Sequence[AckRun]) -> int:
-    """How many messages the runs speak of."""
+    """Number of messages in the runs."""
     return sum(run.length for run in runs)
 
 
 def return_runs(box: AckBox, runs: Sequence[AckRun]) -> None:
-    """Give deliveries back that nobody has seen. After the end of the connection it is their ack wait that does so."""
+    """Give back deliveries that were not handed out. Once the connection has ended, their ack wait does so."""
     if not runs:
         return
     try:

@@ -1,7 +1,7 @@
-"""Messages that were leased ahead of whoever works on them.
+"""Messages that were leased ahead, until the user takes them.
 
-An :class:`Buffer` holds messages in the order of their leases until they are taken one by one. As long as they wait here
-their ack wait is renewed, and what nobody took by the end goes back without counting as a delivery. Taking needs no lock:
+A :class:`Buffer` holds messages in the order of their leases until they are taken one by one. As long as they wait here
+their ack wait is renewed, and what was not taken by the end goes back without counting as a delivery. Taking needs no lock:
 ``ready.popleft()`` is one step of the interpreter, and a message is either taken or given back, never both.
 """
 
@@ -39,7 +39,7 @@ class Buffer:
         self.lock = threading.Lock()
         self.ready: deque[Any] = deque()  # messages of the class that ``make`` is
         self.closed = False
-        self.dry = 0  # how often somebody found nothing to take
+        self.dry = 0  # how often a caller found nothing to take
         self.hub = hub
         self._make = make
         self._parcels: deque[Parcel] = deque()
@@ -163,7 +163,7 @@ class Buffer:
         """Ask for more, if it is time to."""
 
     def run_dry(self) -> None:
-        """Somebody begins to wait."""
+        """Called when a caller begins to wait."""
 
     # -- keeping alive, giving back
 
@@ -179,7 +179,7 @@ class Buffer:
                     return_runs(box, runs)
 
     def close(self) -> None:
-        """Take nothing more; what nobody has taken goes back. The second call does nothing."""
+        """Take nothing more in; what was not taken out goes back. The second call does nothing."""
         with self.lock:
             if self.closed:
                 return
@@ -203,12 +203,12 @@ class Buffer:
         self._wake()
 
     def orphaned(self) -> None:
-        """Whoever took from this is gone, as the garbage collector says."""
+        """The user object was garbage-collected without being closed."""
         if not self.closed:
             self.hub.kept_alive.orphan(self)
 
     def failed(self, error: RailgunError) -> None:
-        """Nothing more will come: whoever takes gets what is here, and then this error."""
+        """Nothing more will come: callers get what is here, and then this error."""
         with self.lock:
             if self._error is None:
                 self._error = error
@@ -225,7 +225,7 @@ def renewal_of(config: ConsumerConfig) -> float:
 
 
 def by_box(messages: Iterable[Delivery], kind: str) -> list[tuple[AckBox, Any]]:
-    """What to say about the messages, for each consumer that they are from."""
+    """Runs of one kind for the messages, for each consumer that they are from."""
     of: dict[AckBox, list[Delivery]] = {}
     for message in messages:
         if message._box is not None and not message._resolved:
@@ -234,6 +234,6 @@ def by_box(messages: Iterable[Delivery], kind: str) -> list[tuple[AckBox, Any]]:
 
 
 def give_back(messages: Iterable[Delivery]) -> None:
-    """These were never seen by anybody."""
+    """Give back messages that were not handed out."""
     for box, runs in by_box(messages, BACK):
         return_runs(box, runs)

@@ -48,7 +48,7 @@ class CommandSender:
         """Send one command. Raises what keeps it from being sent.
 
         ``acks`` were taken out of ``box``, whose ``sending`` the caller holds; they are sent again if the broker does not take
-        them. So is not what is said ``once``: its caller waits for the outcome, and decides anew.
+        them. The runs of ``once`` are not sent again: their caller waits for the outcome and decides.
         """
         runs = list(acks)
         count = messages_in(runs)
@@ -127,7 +127,7 @@ class CommandSender:
 
     @property
     def unsent(self) -> int:
-        """How many messages have acknowledgements that the broker has not taken."""
+        """Number of messages whose acknowledgements the broker has not taken."""
         with self._lock:
             return self._undelivered + sum(box.waiting for box in self._refused)
 

@@ -26,7 +26,7 @@ Delay = timedelta | float | None
 
 
 class Delivery(MessageViews):
-    """What a delivered message holds, sync or async. Every message of a stream becomes one of these: it is kept small."""
+    """A delivered message, sync or async. One is made for every message of a stream: it is kept small."""
 
     __slots__ = ("_extras", "_reply", "_resolved", "_run", "payload", "sequence", "subject")
 
@@ -36,7 +36,7 @@ class Delivery(MessageViews):
         self, run: DeliveredRun, sequence: int, subject: str, payload: bytes, extras: Extras | Record
     ) -> None:
         self._run = run
-        self._resolved = run.box is None  # what no consumer delivered needs no answer
+        self._resolved = run.box is None  # a message without a consumer needs no acknowledgement
         self._extras = extras
         self.sequence = sequence
         self.subject = subject
@@ -55,17 +55,17 @@ class Delivery(MessageViews):
 
     @property
     def deliveries(self) -> int:
-        """How often it was delivered by now."""
+        """Number of deliveries of this message, this one included."""
         return self._run.deliveries
 
     @property
     def pending(self) -> int:
-        """How many matching messages were left behind it."""
+        """Number of matching messages that were left behind it."""
         return self._run.pending(self.sequence)
 
     @property
     def headers(self) -> h.Headers:  # type: ignore[override] # nobody writes it
-        """What was published with it."""
+        """The headers that it was published with."""
         return self._rest().headers
 
     @property
@@ -110,7 +110,7 @@ class Delivery(MessageViews):
 
     @property
     def description(self) -> str | None:
-        """What a status says."""
+        """The text of a status; None for an ordinary message."""
         return self.header(h.DESCRIPTION) if self.sequence == 0 else None
 
     @property
@@ -162,7 +162,7 @@ class Delivery(MessageViews):
 
     def _refusal(self) -> RailgunError:
         if self._box is None:
-            return RailgunError("no consumer delivered this message: there is nobody to acknowledge it to")
+            return RailgunError("no consumer delivered this message: it needs no acknowledgement")
         return AlreadyAcknowledged(f"message {self.sequence} of {self.stream!r} is already acknowledged")
 
     def _confirmed(self, timeout: float | None) -> Steps[None]:

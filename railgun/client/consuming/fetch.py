@@ -54,10 +54,10 @@ class WaitingPull(Settlement[list[Any]]):
         super().__init__()
         self._hub = hub
         self._make = make
-        self._over = False  # nothing more comes, or nobody wants it
+        self._over = False  # nothing more comes, or the caller does not wait any longer
         self.lock = threading.Lock()
         self.batch = pull.batch
-        self.parts: list[Parcel | Lease] = []  # parcels of messages, and leases that only tell a status
+        self.parts: list[Parcel | Lease] = []  # parcels of messages, and leases that only carry a status
         self.pull = OpenPull(address, self, pull)
         self.deadline = time.monotonic() + patience
 
@@ -96,7 +96,7 @@ class WaitingPull(Settlement[list[Any]]):
     # -- how it ends
 
     def sent(self, error: RailgunError | None) -> None:
-        """Whether the broker has the pull."""
+        """Note whether the broker has the pull."""
         self.delivered = error is None
         if error is not None:
             self.failed(error)
@@ -107,7 +107,7 @@ class WaitingPull(Settlement[list[Any]]):
         self._settle(error)
 
     def overdue(self, seconds: float) -> RequestTimeout:
-        """The error when not even the end of the pull was told: nobody knows whether there are messages."""
+        """The error of a pull that was not answered at all: it is unknown whether there are messages."""
         who = "the owner of the stream" if self.delivered else "the broker"
         return RequestTimeout(
             f"{who} has not answered the fetch within {seconds:g} s: there may be messages, fetch again"
@@ -136,12 +136,12 @@ class WaitingPull(Settlement[list[Any]]):
         return found
 
     def status(self) -> Lease | None:
-        """What ended it, if that was not its last message."""
+        """The status that ended it, if that was not its last message."""
         last = self.parts[-1] if self.parts else None
         return last if isinstance(last, Lease) else None
 
     def reading_error(self) -> RailgunError | None:
-        """Why messages that were leased could not be read, if so."""
+        """The error of reading leased messages from the log, if there was one."""
         return next((part.error for part in self.parts if not isinstance(part, Lease) and part.error), None)
 
 
@@ -169,10 +169,10 @@ def fetch(
 ) -> Steps[list[Any]]:
     """Up to ``batch`` messages; fewer, or none, when the owner says that ``wait`` seconds are over.
 
-    Raises NoWorker, ConnectionLost or RequestTimeout where nobody says so and nothing came.
+    Raises NoWorker, ConnectionLost or RequestTimeout if the owner does not answer and nothing came.
     """
     if batch < 1:
-        raise ConfigError("a fetch asks for at least one message")
+        raise ConfigError("the count of a fetch must be at least 1")
     address = yield from prepared(hub, stream, consumer)
     return (yield from _pulled(hub, address, hub.latest_box(stream, consumer), (), make, batch, wait))
 
@@ -211,13 +211,13 @@ def _pulled(
         return found[:batch]
     finally:
         waiting.give_up()
-        rest = waiting.messages()  # whoever asked is gone
+        rest = waiting.messages()  # the caller is gone
         if rest and rest[0]._box is not None:
             return_runs(rest[0]._box, runs_of(BACK, rest))
 
 
 def _complain(waiting: WaitingPull, address: Address) -> None:
-    """Raises why a pull has brought nothing, unless there was nothing."""
+    """Raises the reason why a pull brought nothing, unless there was nothing to bring."""
     if waiting.error is not None:
         raise waiting.error.with_traceback(None)
     error = waiting.reading_error()

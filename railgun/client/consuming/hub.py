@@ -1,4 +1,4 @@
-"""What a client says to its consumers: acknowledgements, pulls, presence; and the one thread that says it.
+"""The hub of a client's consumers: acknowledgements, pulls, presence, and the one thread that sends them.
 
 The thread empties boxes of acknowledgements a few milliseconds after the first one was put there, keeps alive what was
 leased and not yet handed out, and announces this client to the shards where it waits or listens. If it fails, so does
@@ -57,7 +57,7 @@ class ConsumerHub:
         self._queue: deque[AckBox] = deque()
         self._deferred: deque[Callable[[], None]] = deque()
         self._present: set[int] = set()  # shards that know of this client
-        self._due = 0.0  # when they were last told
+        self._due = 0.0  # when presence was last sent to them
         self._last_present = 0.0  # when the broker last took that
         self._renew = False
         self._closed: RailgunError | None = None
@@ -65,13 +65,13 @@ class ConsumerHub:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be said any more."""
+        """Whether the hub is closed: nothing is sent any more."""
         return self._closed is not None
 
     # -- addresses
 
     def address(self, stream: str, consumer: str) -> Address:
-        """The consumer of that name, whichever lives."""
+        """The address of the consumer that lives under that name."""
         known = self.link.stream(stream)
         partition = partition_of(stream, self.link.partitions) if known is None else known.partition
         return Address(stream, 0, consumer, 0, partition)
@@ -90,14 +90,14 @@ class ConsumerHub:
             return box
 
     def latest_box(self, stream: str, consumer: str) -> AckBox | None:
-        """The box of the consumer that was last heard of under this name, if anybody uses it."""
+        """The box of the consumer that last delivered under this name, while one of its messages is in use."""
         with self._wanted:
             return self._latest.get((stream, consumer))
 
-    # -- what shards say
+    # -- leases
 
     def distribute(self, leases: Iterable[Lease]) -> None:
-        """Leases that came together, in their order. Nothing is sent before all of them are where they belong."""
+        """Give leases that came together to their owners, in order. Nothing is sent before all of them have theirs."""
         for lease in leases:
             if lease.pull:
                 self.pulls.deliver(lease)
@@ -127,13 +127,13 @@ class ConsumerHub:
             return_runs(box, lease_runs(BACK, lease))
 
     def later(self, call: Callable[[], None]) -> None:
-        """Do it once the leases that came together are all where they belong. Only while leases are taken."""
+        """Call it once all leases that came together have their owners. Only while leases are distributed."""
         self._deferred.append(call)
 
-    # -- telling
+    # -- sending acknowledgements
 
     def wake(self, box: AckBox) -> None:
-        """The box holds something: empty it soon. Raises ConnectionClosed if nobody will."""
+        """Empty the box soon: it holds something. Raises ConnectionClosed if the thread has ended."""
         with self._wanted:
             if self._closed is not None:
                 raise self._closed.with_traceback(None)
@@ -165,12 +165,12 @@ class ConsumerHub:
             try:
                 self.link.send(shard, b"", PRESENCE, value, self._announced)
             except RailgunError as error:
-                logger.info("shard %d could not be told that this client is there: %s", shard, error)
+                logger.info("the presence of this client could not be sent to shard %d: %s", shard, error)
                 return
         self._present |= shards
 
     def _announced(self, error: RailgunError | None) -> None:
-        """After a silence of ours the shards have forgotten what waits: they are told again."""
+        """Send the waiting pulls again after a silence of this client, in which the shards forgot them."""
         now = time.monotonic()
         if error is None:
             if self._last_present and now - self._last_present > _FORGOTTEN:
@@ -178,7 +178,7 @@ class ConsumerHub:
             self._last_present = now
 
     def new_owner(self, partition: int) -> None:
-        """The shard changed hands: pulls and presence are told again."""
+        """Send pulls and presence again: the shard has a new owner."""
         if self._closed is None and (
             partition in self._present
             or any(pull.address.partition == partition for pull in self.pulls.waiting())
@@ -194,7 +194,7 @@ class ConsumerHub:
     # -- the thread
 
     def start(self) -> None:
-        """Somebody waits at a shard: be present from now on."""
+        """Start the thread, which keeps this client present. Raises ConnectionClosed."""
         with self._wanted:
             if self._closed is not None:
                 raise self._closed.with_traceback(None)
@@ -243,7 +243,7 @@ class ConsumerHub:
     # -- the end
 
     def close(self, timeout: float) -> None:
-        """Give back what nobody has seen, let handlers end, send all acknowledgements, leave.
+        """Give back what was not handed out, let handlers end, send all acknowledgements, leave.
 
         The transport must still take commands.
         """
@@ -268,7 +268,7 @@ class ConsumerHub:
         self.feed.close()
 
     def report(self) -> None:
-        """After the broker was given its time: say what it has not taken."""
+        """Log the acknowledgements that the broker has not taken, after it was given its time."""
         if self.commands.unsent:
             logger.error(
                 "closed before the broker had the acknowledgements of %d messages: they will be delivered again",
@@ -276,7 +276,7 @@ class ConsumerHub:
             )
 
     def failed(self, error: RailgunError) -> None:
-        """The connection is of no more use: everybody who waits is told, and no acknowledgement is taken any more."""
+        """The connection has failed: all that wait end with the error, and no acknowledgement is taken any more."""
         with self._wanted:
             if self._closed is not None:
                 return

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Held(Protocol):
-    """Something that holds leased messages which nobody has seen yet."""
+    """A holder of leased messages that are not handed out yet."""
 
     def tick(self, now: float) -> None:
         """Keep them alive. Called several times a second."""
@@ -23,18 +23,18 @@ class Held(Protocol):
         """Give them back."""
 
     def failed(self, error: RailgunError) -> None:
-        """The connection is of no more use."""
+        """The connection has failed."""
 
 
 class Drains(Protocol):
-    """Something whose handlers may still run when the connection is closed."""
+    """A subscription whose handlers may still run when the connection is closed."""
 
     def ended(self, timeout: float) -> bool:
         """Wait until none of them runs; whether that is so."""
 
 
 class KeptAlive:
-    """What one connection holds. Thread-safe."""
+    """The holders and subscriptions of one connection. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class KeptAlive:
             one.tick(now)
 
     def close(self, timeout: float) -> None:
-        """Give back what nobody has seen, then let handlers end."""
+        """Give back what was not handed out, then let handlers end."""
         deadline = time.monotonic() + timeout
         with self._lock:
             held, running = list(self._held), list(self._running)

@@ -1,6 +1,6 @@
 """Listening on subjects: deliver subjects of push consumers, and where streams re-emit what they store.
 
-A shard sends only while somebody listens, so this client says so to the shards at once and then every few seconds. A plain
+A shard sends only while a client listens, so this one announces it to the shards at once and then every few seconds. A plain
 listener gets everything; of the listeners of one queue group each message goes to one. What is pushed and waits here is
 kept alive, and given back at the end, as what is pulled.
 """
@@ -52,18 +52,18 @@ class Listeners:
         return set(range(self._hub.link.partitions))
 
     def subjects(self) -> list[tuple[str, str]]:
-        """What is listened to, as shards are told."""
+        """The subjects and groups that are listened to, as they are announced to shards."""
         with self._lock:
             return sorted({(one.subject, one.group) for one in self._buffers})
 
     def shards(self) -> set[int]:
-        """Where this client must be known to listen."""
+        """The shards that must know that this client listens."""
         with self._lock:
             buffers = list(self._buffers)
         return set().union(*(self._shards_of(one) for one in buffers))
 
     def deliver(self, lease: Lease) -> None:
-        """Give what was pushed to those who listen; what nobody wants any more goes back."""
+        """Give a pushed lease to the listeners of its subject; without one it goes back."""
         with self._lock:
             wanted = [one for one in self._buffers if one.group == lease.group and self._matches(one, lease)]
             if lease.group and wanted:
@@ -82,7 +82,9 @@ class Listeners:
 def listen(hub: ConsumerHub, buffer: PushBuffer) -> Steps[None]:
     """Begin to listen: fix the positions in the answers first."""
     if not is_valid(buffer.subject):
-        raise ConfigError(f"{buffer.subject!r} is not a valid subject to listen on")
+        raise ConfigError(
+            f"{buffer.subject!r} is not a valid subject to listen on: use tokens without spaces, separated by dots"
+        )
     link = hub.link
     shards = range(link.partitions) if buffer.shard is None else (buffer.shard,)
     if not link.prepared(shards):

@@ -1,6 +1,6 @@
 """From leases to messages: what a lease carries is unpacked, what it only points to is read from the stream's log.
 
-A :class:`Parcel` is one lease on its way to whoever asked for it. Its messages come in order, in pieces, from the thread
+A :class:`Parcel` is one lease on its way to its owner. Its messages come in order, in pieces, from the thread
 that reads; a message that was removed meanwhile is left out. Every parcel ends, with all its messages or with an error.
 """
 
@@ -27,7 +27,7 @@ ReadLog = Callable[[Sequence[Located], float], list[StoredMessage | None]]
 
 
 class ParcelOwner(Protocol):
-    """Who a parcel is for."""
+    """The owner of a parcel: a pull that waits, or a buffer."""
 
     lock: threading.Lock  # guards its parcels
 
@@ -84,7 +84,7 @@ class Parcel:
                 yield run, sequence + step
 
     def unread(self, kind: str) -> list[AckRun]:
-        """What to say about the messages of the lease that were not read yet."""
+        """Runs of one kind for the messages of the lease that were not read yet."""
         return [] if self.box is None else lease_runs(kind, self.lease, self.passed)
 
 
@@ -92,7 +92,7 @@ class Feed(Protocol):
     """Reads the messages of parcels from the logs. Thread-safe."""
 
     def read(self, parcel: Parcel) -> None:
-        """Begin to read; the parcel is told. Never blocks for long."""
+        """Begin to read; the messages are added to the parcel. Never blocks for long."""
 
     def close(self) -> None:
         """End everything; parcels that are not done fail."""

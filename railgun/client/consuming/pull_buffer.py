@@ -1,4 +1,4 @@
-"""Pulls ahead of whoever works on the messages: how many, and when to ask again.
+"""Messages that are pulled ahead of the user: how many, and when to pull again.
 
 Two pulls at most wait at the shard. The window, how many messages are asked for or wait here, begins small, grows fourfold when
 the user had to wait although there was more, and halves when it lasted too long: a slow worker holds few messages back from
@@ -32,7 +32,7 @@ MOST_MESSAGES = 16_000
 MOST_BYTES = 16 * 1024 * 1024
 _PULLS = 2
 _EXPIRES = 30 * NANOS
-_SLOW = 1.0  # a window that lasts longer than so many seconds is too large
+_SLOW = 1.0  # seconds; a window that lasts longer is too large
 _OVERDUE = 5.0  # seconds behind its end after which a pull counts as lost
 _SAMPLE = 32  # messages that are measured of those that come together
 _PAUSE = 0.5  # before a pull that was refused for now is sent again
@@ -81,7 +81,7 @@ class PullBuffer(Buffer):
             self._sent(error)
 
     def run_dry(self) -> None:
-        """Whoever waits may wait for room that its own acknowledgements make: they have no company to wait for."""
+        """Send the acknowledgements now: the caller may wait for the room that they make."""
         if self._parcels:
             return  # more is being read
         box = self.hub.latest_box(self._address.stream, self._address.consumer)

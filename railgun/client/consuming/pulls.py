@@ -1,6 +1,6 @@
-"""Which pulls of this client wait, and who gets the leases that answer them.
+"""The pulls of this client that wait, and the owners of the leases that answer them.
 
-A lease that answers a pull nobody waits for any more (it was given up, or asked for twice around a change of the shard's
+A lease that answers a pull without an owner (the pull was given up, or asked for twice around a change of the shard's
 owner) goes back at once, and does not count as a delivery. A new owner of a shard knows nothing of waiting pulls: they
 are sent to it again, under the same numbers.
 """
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class PullOwner(ParcelOwner, Protocol):
-    """Who waits for a pull."""
+    """The owner of a pull: a caller that waits, or a buffer."""
 
     def leased(self, pull: OpenPull, lease: Lease) -> None:
         """A lease that answers the pull; ``lease.done`` ends it. Called in the order of the shard, by one thread."""
 
     def failed(self, error: RailgunError) -> None:
-        """The connection is of no more use: nothing more will come."""
+        """The connection has failed: nothing more will come."""
 
 
 class OpenPull:
@@ -53,7 +53,7 @@ class OpenPull:
         self.again = again  # how to send it once more, where that is not a plain pull
 
     def rest(self) -> Pull:
-        """The pull as a new owner of the shard must be told of it: what is missing, and the time that is left."""
+        """The pull as it is sent to a new owner of the shard: what is missing, and the time that is left."""
         expires, patience = self.asked.expires, self.asked.patience
         if self.ends is not None:
             left = round((self.ends - time.monotonic()) * NANOS)
@@ -65,7 +65,7 @@ class OpenPull:
 
 
 class OpenPulls:
-    """The waiting pulls of one connection. Thread-safe; it calls nobody while it holds its lock."""
+    """The waiting pulls of one connection. Thread-safe; no owner is called while the lock is held."""
 
     def __init__(self, hub: ConsumerHub) -> None:
         self._hub = hub
@@ -95,12 +95,12 @@ class OpenPulls:
             raise
 
     def add(self, pull: OpenPull) -> None:
-        """Wait for a pull that somebody else sends."""
+        """Wait for a pull that the caller sends."""
         with self._lock:
             self._pulls[pull.id] = pull
 
     def forget(self, pull: OpenPull) -> bool:
-        """Nobody waits for it any more; whether somebody did until now."""
+        """Stop waiting for the pull; whether it was waited for until now."""
         with self._lock:
             return self._pulls.pop(pull.id, None) is not None
 
@@ -114,7 +114,7 @@ class OpenPulls:
             return list(self._pulls.values())
 
     def renew(self, partition: int) -> None:
-        """The shard has a new owner, who knows nothing of what waits."""
+        """Send the waiting pulls to the new owner of a shard, which does not know them."""
         for pull in self.waiting():
             if pull.address.partition != partition:
                 continue
@@ -126,7 +126,7 @@ class OpenPulls:
     # -- leases
 
     def deliver(self, lease: Lease) -> None:
-        """A lease that answers a pull."""
+        """Give a lease to the owner of the pull that it answers."""
         with self._lock:
             pull = self._pulls.get(lease.pull)
         if pull is None:
@@ -140,7 +140,7 @@ class OpenPulls:
         pull.owner.leased(pull, lease)
 
     def _moved_on(self, pull: OpenPull, lease: Lease) -> bool:
-        """The consumer that was asked is gone: one of the same name may live, and is asked instead, once."""
+        """Ask the consumer that now lives under the name, once, if the one that was asked is gone."""
         if (
             lease.description != CONSUMER_DELETED.description
             or not pull.address.number

@@ -1,4 +1,4 @@
-"""What is pushed to a subject, until it is taken; flow control, statuses, and a consumer that is gone."""
+"""Messages that are pushed to a subject, until they are taken; flow control, statuses, and a consumer that is gone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SILENCE = 10.0  # seconds after which it is asked whether a consumer is still t
 
 
 class PushBuffer(Buffer):
-    """What is sent to one subject, until it is taken."""
+    """The messages that are sent to one subject, until they are taken."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PushBuffer(Buffer):
         self.heartbeat(lease)
 
     def heartbeat(self, lease: Lease) -> None:
-        """The consumer has said something that is no message."""
+        """Called for a status of the consumer: a heartbeat or flow control."""
 
     def refill(self) -> None:
         """Answer flow control once everything before it was taken (PSH-07)."""
@@ -99,7 +99,7 @@ class PushBuffer(Buffer):
                 self.hub.link.requests.send_unanswered(self.hub.address(name.stream, "").partition, name)
 
     def discard(self) -> None:
-        """What is here is of no use to anybody: it comes again in another way."""
+        """Drop what is here: another consumer delivers it again."""
         with self.lock:
             self.ready.clear()
             for parcel in self._parcels:
@@ -123,7 +123,7 @@ class PushBuffer(Buffer):
 
 
 class BoundBuffer(PushBuffer):
-    """What one push consumer delivers. It ends when the consumer is gone, which nobody tells a listener."""
+    """The messages of one push consumer. The consumer is asked for now and then: no listener is told when it is gone."""
 
     def __init__(
         self, hub: ConsumerHub, make: type[Delivery], address: Address, config: ConsumerConfig
@@ -152,7 +152,7 @@ class BoundBuffer(PushBuffer):
                 call.when_done(lambda: self._answered(call))
 
     def _answered(self, call: PendingCall) -> None:
-        """Only an answer that says so counts: silence may be a worker that restarts."""
+        """End if the answer says that the consumer is gone; no answer may be a worker that restarts."""
         if call.error is None and call.value:
             error = json.loads(call.value[0].body or b"{}").get("error")
             if error is not None and error.get("code") == 404:

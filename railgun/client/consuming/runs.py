@@ -1,4 +1,4 @@
-"""What the messages of one run of a lease have in common, and where the rest of each of them is.
+"""Runs of a lease: what their messages have in common, and where the rest of each message is.
 
 A run is consecutive messages that were delivered together, for the same time: their numbers differ by as much as their
 sequences do, so that a message holds little more than its sequence, its payload, and its run.
@@ -23,7 +23,7 @@ class DeliveredRun:
         self._pending = pending
 
     def pending(self, sequence: int) -> int:
-        """How many matching messages were left behind this one; redeliveries do not count (CON-28)."""
+        """Number of matching messages that were left behind this one; redeliveries do not count (CON-28)."""
         return self._pending - sequence if self._new else self._pending
 
     def goes_on(self, other: DeliveredRun) -> bool:
@@ -31,7 +31,7 @@ class DeliveredRun:
         return self.shift == other.shift and self.deliveries == other.deliveries
 
 
-STATUS_RUN = DeliveredRun(None, 0, 0, 0)  # of what is no message but says something
+STATUS_RUN = DeliveredRun(None, 0, 0, 0)  # for status-only frames, which carry no message
 
 
 def delivered_runs(lease: Lease, box: AckBox | None) -> list[DeliveredRun]:

@@ -221,5 +221,5 @@ class AsyncRailgun(AsyncCalls):
     # -- advisories
 
     def advisories(self) -> AsyncAdvisories:
-        """See :meth:`railgun.Railgun.advisories`: ``async with rg.advisories() as told: async for advisory in told: …``."""
+        """See :meth:`railgun.Railgun.advisories`: ``async with rg.advisories() as events: async for event in events: …``."""
         return AsyncAdvisories(AdvisoryQueue(self._connection))

@@ -22,7 +22,7 @@ class UnreadableMessage(Exception):
 
 
 def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
-    """What makes the arguments of the function. A parameter of type ``Message``, or without a type, gets the message;
+    """A function that makes the arguments of a handler. A parameter of type ``Message``, or without a type, gets the message;
     ``bytes`` and ``str`` get the payload as it is; any other type gets the payload's JSON, validated by pydantic.
 
     Raises ConfigError for a function that cannot be called so; the result raises :class:`UnreadableMessage`.
@@ -38,10 +38,14 @@ def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ConfigError(f"{function.__qualname__} takes {name!r} by position only")
+            raise ConfigError(
+                f"{function.__qualname__} is not a valid handler: it takes {name!r} by position only"
+            )
         makers[name] = _argument(hints.get(name), f"{name!r} of {function.__qualname__}")
     if not makers:
-        raise ConfigError(f"{function.__qualname__} takes no message")
+        raise ConfigError(
+            f"{function.__qualname__} is not a valid handler: give it a parameter for the message"
+        )
     return lambda message: {name: make(message) for name, make in makers.items()}
 
 
@@ -76,7 +80,7 @@ def _validated(adapter: TypeAdapter[Any], message: Delivery) -> Any:
 
 
 def _in_words(error: ValidationError) -> str:
-    """Where it fails and why, in one line, without the payload's own values."""
+    """The places and reasons of the failure in one line, without the payload's own values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     lines = [
         f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}".removeprefix(": ") for one in found

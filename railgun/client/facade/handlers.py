@@ -59,9 +59,9 @@ class Handler:
         fields: dict[str, Any],
     ) -> None:
         if concurrency < 1:
-            raise ConfigError("concurrency is at least 1")
+            raise ConfigError(f"{concurrency} is not a valid concurrency: it must be at least 1")
         if retry is not None and any(delay < 0 for delay in retry):
-            raise ConfigError("retry holds seconds, none of them negative")
+            raise ConfigError(f"{list(retry)} is not a valid retry: give seconds, none of them negative")
         self.function = function
         self.stream = stream
         self.consumer = consumer
@@ -91,7 +91,7 @@ class Handler:
         return buffer, Running(connection.consuming, buffer.renewal) if buffer.renewal else None
 
     def failed(self, message: Delivery, error: Exception) -> None:
-        """Say what becomes of a message whose handler raised."""
+        """Nak or terminate a message whose handler raised."""
         if isinstance(error, Reject | UnreadableMessage):
             reason = error.reason if isinstance(error, Reject) else str(error)
             logger.warning("%s rejects message %d: %s", self.name, message.sequence, reason)
@@ -137,7 +137,9 @@ class Handlers:
 
         def register(function: F) -> F:
             if inspect.iscoroutinefunction(function) and not coroutines:
-                raise ConfigError(f"{function.__qualname__} is a coroutine: use railgun.connect_async")
+                raise ConfigError(
+                    f"{function.__qualname__} is a coroutine function: use railgun.connect_async, or a plain function"
+                )
             self._handlers.append(Handler(function, stream, consumer, filter, concurrency, retry, fields))
             return function
 
@@ -189,7 +191,7 @@ class Handlers:
     # -- in tasks
 
     async def run_async(self) -> None:
-        """As :meth:`run`, in the running event loop; functions that are no coroutines run in threads."""
+        """As :meth:`run`, in the running event loop; functions that are not coroutines run in threads."""
         loop = asyncio.get_running_loop()
         stopped = asyncio.Event()
 
@@ -219,7 +221,7 @@ class Handlers:
 
 
 class _Caller:
-    """Calls a function for a message, and says what became of it."""
+    """Calls a function for a message, and acknowledges it, or has it tried again."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -260,7 +262,7 @@ class _AsyncCaller:
 
 @contextmanager
 def _signals(stop: Callable[[], object]) -> Iterator[None]:
-    """The first signal stops; the next one does what it did before. Only the main thread can be told of signals."""
+    """The first signal stops; the next one does what it did before. Only the main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -92,7 +92,7 @@ class Railgun(Calls):
     ) -> PubAck | None:
         """Publish one message and wait for its ack: decided and durable.
 
-        ``ack=False`` returns once it is handed over, and nobody is told what became of it. Raises the refusal,
+        ``ack=False`` returns once it is handed over, and its outcome is not reported. Raises the refusal,
         NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError if the subject is invalid.
         """
         given = message_headers(options) if options else None
@@ -179,9 +179,9 @@ class Railgun(Calls):
     # -- advisories
 
     def advisories(self) -> Advisories:
-        """What shards tell, as it happens: deliveries that ran out, terminated messages, ack samples (docs/rules, ADV).
+        """Advisories of all shards, as they happen: deliveries that ran out, terminated messages, ack samples (docs/rules, ADV).
 
-        From the moment this returns nothing is missed. ``with rg.advisories() as told: for advisory in told: …``
+        From the moment this returns nothing is missed. ``with rg.advisories() as events: for event in events: …``
         """
         queue = AdvisoryQueue(self._connection)
         queue.open()

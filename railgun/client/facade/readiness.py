@@ -1,4 +1,4 @@
-"""Waits until a cluster would answer: every shard has an owner that answers a ping."""
+"""Readiness of a cluster: every shard has an owner that answers a ping."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def wait_for_workers(
             if time.monotonic() >= deadline:
                 raise
             logger.debug("not ready yet: %s", error)
-            time.sleep(0.1)  # between two questions, not for luck
+            time.sleep(0.1)  # between two pings
 
 
 def _ping_all(railgun: Railgun, deadline: float) -> None:

@@ -1,7 +1,7 @@
 """Handlers that are called for every message of a consumer: in threads (:class:`Subscription`) or tasks of an event loop.
 
 ``drain`` takes nothing more, lets running handlers end, and gives back what none of them has begun. A subscription that ends
-by itself (the consumer is gone, the permission) says so in the log, in ``error``, and to whoever waits for it.
+by itself (the consumer is gone, the permission) says so in the log, in ``error``, and raises it in ``wait``.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Running:
         self._hub.kept_alive.release(self)
 
     def failed(self, error: RailgunError) -> None:
-        """What runs goes on."""
+        """Handlers that run go on."""
 
 
 class _Subscribed:
-    """What both kinds have in common."""
+    """The part of a subscription that threads and tasks have in common."""
 
     def __init__(self, buffer: Buffer, name: str, running: Running | None) -> None:
         self._buffer = buffer
@@ -81,7 +81,7 @@ class _Subscribed:
         return f"<{type(self).__name__} of {self._name}{', closed' if self._buffer.closed else ''}>"
 
     def _chunk(self) -> int:
-        """How many messages are handled before it is looked whether to ask for more."""
+        """Number of messages to handle before the buffer is refilled."""
         return max(min(len(self._buffer.ready) // 2, _CHUNK), 1)
 
     def _ended(self, error: BaseException) -> None:
@@ -116,7 +116,7 @@ class _Subscribed:
 
 def _checked(concurrency: int) -> int:
     if concurrency < 1:
-        raise ConfigError("concurrency is at least 1")
+        raise ConfigError(f"{concurrency} is not a valid concurrency: it must be at least 1")
     return concurrency
 
 
@@ -191,7 +191,7 @@ class Subscription(_Subscribed, Closes):
                 running.end(message)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended; whether it has. Raises what ended it, if nobody asked for it."""
+        """Wait until it has ended; whether it has. Raises the error of one that ended by itself."""
         ended = self._done.wait(timeout)
         if ended and self.error is not None:
             raise self.error.with_traceback(None)

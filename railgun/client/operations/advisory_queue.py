@@ -1,6 +1,6 @@
 """Advisories and ack samples that were received and not yet read (docs/rules, ADV).
 
-They are sent after what they tell of and never hold it up, so they may come late, and are not kept for who was not there.
+They are sent after what they tell of and never hold it up, so they may come late, and are not kept for later listeners.
 """
 
 from __future__ import annotations

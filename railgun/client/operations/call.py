@@ -33,7 +33,7 @@ class Call(Generic[T]):
     changes_registry: bool = False  # the next lookup of the caller must see what it did
 
     def value(self, replies: list[Reply]) -> T:
-        """What the answer says. Raises its error, and RailgunError for an answer that cannot be read."""
+        """The value of the answer. Raises its error, and RailgunError for an answer that cannot be read."""
         try:
             return self.parse(replies)
         except RailgunError:
@@ -54,7 +54,7 @@ def parse_object(replies: list[Reply], *, of_consumer: bool = False) -> dict[str
     """The one JSON object of an answer. Raises its error, as that of a stream or of a consumer."""
     if len(replies) != 1 or replies[0].status is not None:
         status = replies[0].status if replies else None
-        raise RailgunError(f"nobody answers this request (status {status})")
+        raise RailgunError(f"no service answers this request (status {status})")
     found = replies[0].json()
     if not isinstance(found, dict):
         raise RailgunError("the answer is not a JSON object")

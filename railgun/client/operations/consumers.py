@@ -51,7 +51,7 @@ def delete_consumer(stream: str, name: str) -> Call[None]:
 
 
 def list_consumers(stream: str, offset: int) -> Call[tuple[list[ConsumerInfo], int]]:
-    """A page of the consumers from this offset on, and how many there are."""
+    """A page of the consumers from this offset on, and the number of all of them."""
     body = json.dumps({"offset": offset}).encode("utf-8")
     return Call(ApiName(Operation.CONSUMER_LIST, stream, ""), _page, body)
 
@@ -99,7 +99,7 @@ def _make_dead_letter_stream(connection: Connection, stream: str, dead: str) -> 
 
 
 def _remove_if_empty(connection: Connection, dead: str) -> Steps[None]:
-    """Undo :func:`_make_dead_letter_stream`, unless somebody uses the stream by now. What fails is logged: the caller has an
+    """Undo :func:`_make_dead_letter_stream`, unless the stream is in use by now. A failure is logged: the caller has an
     error to raise."""
     try:
         info: StreamInfo = yield from flows.call(connection, stream_info(dead), connection.timeout)
@@ -139,7 +139,7 @@ def list_all(connection: Connection, stream: str) -> Steps[list[ConsumerInfo]]:
 def consumer_config(
     config: ConsumerConfig | str | None, fields: dict[str, Any], *, ephemeral: bool
 ) -> ConsumerConfig:
-    """What ``create_consumer`` was given, as a configuration: durable if it has a name, explicit ack unless said otherwise.
+    """The configuration that ``create_consumer`` was given: durable if it has a name, explicit ack unless said otherwise.
 
     Raises ConfigError.
     """
@@ -173,4 +173,4 @@ def _validated(fields: dict[str, Any]) -> ConsumerConfig:
     try:
         return ConsumerConfig.model_validate(fields)
     except ValueError as error:
-        raise ConfigError(f"not a consumer configuration: {error}") from error
+        raise ConfigError(f"this is not a valid consumer configuration: {error}") from error

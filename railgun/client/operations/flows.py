@@ -1,4 +1,4 @@
-"""What the facade does, written once: publishes and calls as steps that either driver runs."""
+"""Publishes and calls, written once: as steps that the sync and the async driver run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def call(connection: Connection, what: Call[T], timeout: float) -> Steps[T]:
 
 
 def _unaddressable(name: ApiName) -> ApiError:
-    """The name of a stream or consumer cannot be part of a request: there is none of that name (CFG-01, CON-07)."""
+    """The error for a name that cannot be part of a request: no stream or consumer has it (CFG-01, CON-07)."""
     refusal = STREAM_NOT_FOUND
     if name.operation in (Operation.STREAM_CREATE, Operation.STREAM_UPDATE):
         refusal = BAD_STREAM_NAME
@@ -83,7 +83,7 @@ def request(
 ) -> Steps[list[Reply]]:
     """A raw request: a call of the API by name, or a publish to a captured subject that asks for its ack.
 
-    Nobody answers: one reply with status 503 (PUB-05).
+    A name that no service answers gives one reply with status 503 (PUB-05).
     """
     given = h.normalise(headers)
     data = payload_bytes(body)

@@ -21,7 +21,7 @@ LEAST = 64  # messages that an iteration leases ahead at least
 def open_buffer(
     connection: Connection, stream: str, consumer: str, make: type[Delivery], *, least: int = LEAST
 ) -> Steps[Buffer]:
-    """What a consumer delivers, pulled or pushed as it is configured. Raises ConsumerNotFound, ConsumerBound (PSH-05)."""
+    """A buffer of what a consumer delivers, pulled or pushed as it is configured. Raises ConsumerNotFound, ConsumerBound (PSH-05)."""
     hub = connection.consuming
     info: ConsumerInfo = yield from flows.call(
         connection, consumer_info(stream, consumer), connection.timeout

@@ -25,7 +25,7 @@ from railgun.protocol.leases import Lease
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = 1.0
-_SILENCE = 3 * HEARTBEAT  # a consumer of which nothing is heard for so long is gone
+_SILENCE = 3 * HEARTBEAT  # seconds without a message or heartbeat after which a consumer is gone
 _OURS = (
     "name", "durable_name", "ack_policy", "max_deliver", "deliver_subject", "deliver_group", "idle_heartbeat",
     "flow_control",
@@ -34,12 +34,12 @@ _START = ("deliver_policy", "opt_start_seq", "opt_start_time")
 
 
 class _Watched(PushBuffer):
-    """What one of the consumers delivers, and when it was last heard of."""
+    """The messages of one of the consumers, and when it last sent something."""
 
     def __init__(self, connection: Connection, make: type[Delivery], subject: str, shard: int) -> None:
         super().__init__(connection.consuming, make, subject, "", shard=shard)
         self.heard = time.monotonic()
-        self.reported = 0  # how many deliveries it says there were
+        self.reported = 0  # number of deliveries, by its heartbeats
 
     def pushed(self, lease: Lease) -> None:
         self.heard = time.monotonic()
@@ -61,7 +61,7 @@ class OrderedDelivery:
     ) -> None:
         given = [name for name in fields if name in _OURS]
         if given:
-            raise ConfigError(f"an ordered consumer has its own {', '.join(given)}")
+            raise ConfigError(f"an ordered consumer sets {', '.join(given)} itself: leave it out")
         self._connection = connection
         self._stream = stream
         self._make = make

@@ -34,7 +34,7 @@ def pull(
 ) -> Steps[list[Reply]]:
     """Messages and statuses, in order, once the pull is over; at the timeout what came by then.
 
-    Raises RequestTimeout if nothing came. A pull that is given up is told to the shard: it would wait for ever (PUL-02).
+    Raises RequestTimeout if nothing came. A pull that is given up is cancelled at the shard, where it would wait for ever (PUL-02).
     """
     deadline = time.monotonic() + timeout
     if connection.routing.unsure_of(name):
@@ -52,7 +52,7 @@ def pull(
         if not waiting.done:
             yield Until(waiting, left)
         found = _replies(waiting)
-        if call.done and call.error is None:  # refused before anybody looked at the consumer
+        if call.done and call.error is None:  # refused before it reached a consumer
             found += [as_reply(frame) for frame in call.get()]
         if not found:
             error = waiting.error or waiting.reading_error() or waiting.overdue(timeout)

@@ -22,7 +22,7 @@ def ping(partition: int) -> Call[Pong]:
 
 
 def advance_clock(nanos: int, partition: int) -> Call[int]:
-    """The shard's time afterwards, ns. Only a node whose test clock is on moves it; any other refuses."""
+    """The shard's time afterwards, ns. Only a worker whose test clock is on moves it; any other refuses."""
     return Call(
         ApiName(Operation.CLOCK_ADVANCE, "", ""), _now, json_body({"nanos": nanos}), partition=partition
     )

@@ -115,7 +115,7 @@ def _refused(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _list_fields(body: bytes) -> dict[str, Any] | None:
-    """The fields of a list request; None if it is none, which the shards will say."""
+    """The fields of a list request; None if the body is not valid, which the shards refuse."""
     if not body:
         return {}
     try:
@@ -135,7 +135,7 @@ def _config_name(info: dict[str, Any]) -> str:
 
 
 def stream_config(config: StreamConfig | str, fields: dict[str, Any]) -> StreamConfig:
-    """What ``create_stream`` was given, as a configuration. Raises ConfigError."""
+    """The configuration that ``create_stream`` was given. Raises ConfigError."""
     if isinstance(config, StreamConfig):
         if fields:
             raise ConfigError("give a StreamConfig or a name and fields, not both")
@@ -149,7 +149,7 @@ def changed_config(info: StreamInfo, fields: dict[str, Any]) -> StreamConfig:
 
 
 def kept_fields(info: StreamInfo | ConsumerInfo) -> dict[str, Any]:
-    """What is set in a configuration. Raises ConfigError where a later version set what this one would drop."""
+    """The fields that are set in a configuration. Raises ConfigError where a later version set what this one would drop."""
     config = info.config
     unknown = sorted(set(info.raw["config"]) - set(type(config).model_fields))
     if unknown:
@@ -163,4 +163,4 @@ def _validated(fields: dict[str, Any]) -> StreamConfig:
     try:
         return StreamConfig.model_validate(fields)
     except ValueError as error:
-        raise ConfigError(f"not a stream configuration: {error}") from error
+        raise ConfigError(f"this is not a valid stream configuration: {error}") from error

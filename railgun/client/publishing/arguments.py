@@ -49,7 +49,7 @@ def payload_bytes(payload: Payload) -> bytes:
         return payload.encode("utf-8")
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
-    raise ConfigError(f"a payload is bytes or str, not {type(payload).__name__}")
+    raise ConfigError(f"{type(payload).__name__} is not a valid payload: give bytes or str")
 
 
 def message_headers(options: MessageOptions) -> HeaderList:

@@ -177,7 +177,7 @@ class Packer:
                 self._send(lane.partition, lane.key, PACK, value, partial(self._delivered, lane, pack))
             except RailgunError as error:
                 self.finish(pack.first, None, error)
-            except Exception as error:  # noqa: BLE001 - nobody may wait forever for a pack that never left
+            except Exception as error:  # noqa: BLE001 - no caller may wait for ever for a pack that never left
                 self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
 
     def _take(self, lane: Lane) -> Pack | None:

@@ -22,13 +22,13 @@ _FRAME = 16  # lengths and counts of one message in a pack
 
 
 def message_size(subject: str, payload: bytes, msg_id: str, headers: HeaderList | None) -> int:
-    """What the message adds to its pack. Raises MessageTooLarge."""
+    """The bytes that the message adds to its pack. Raises MessageTooLarge."""
     size = len(payload) + len(subject) + len(msg_id) + _FRAME
     if headers:
         size += block_size(headers)
     if size > LARGEST_MESSAGE:
         raise MessageTooLarge(
-            f"a message of {size} bytes does not fit: {LARGEST_MESSAGE} is the most that one can have"
+            f"a message of {size} bytes is too large: it may have {LARGEST_MESSAGE} bytes at most"
         )
     return size
 
@@ -43,7 +43,7 @@ class Pack(Settlement[PackReply]):
     def __init__(self, stream: str, *, silent: bool = False) -> None:
         super().__init__()
         self.stream = stream
-        self.silent = silent  # nobody is answered
+        self.silent = silent  # its callers want no answer
         self.subjects: list[str] = []
         self.ids: list[str] = []
         self.headers: list[HeaderList] = []
@@ -69,7 +69,7 @@ class Pack(Settlement[PackReply]):
         self.ids, self.headers, self.payloads = [], [], []  # a future that is kept must not keep the payloads
 
     def outcome(self, index: int) -> PubAck:
-        """What became of one message. Raises its refusal."""
+        """The ack of one message. Raises its refusal."""
         if self.error is not None:
             raise self.error.with_traceback(None)
         reply = self.value
@@ -116,7 +116,7 @@ class PublishFuture(Future[PubAck]):
 
 
 class Lane:
-    """What waits for one stream."""
+    """The publishes that wait for one stream."""
 
     __slots__ = ("busy", "in_flight", "key", "no_ack", "open", "partition", "queued", "ready", "stream")
 
@@ -135,11 +135,11 @@ class Lane:
 
     @property
     def alone(self) -> bool:
-        """Nothing of the stream waits or is on its way: what comes now need not wait for company."""
+        """Whether nothing of the stream waits or is on its way: a message may leave at once."""
         return not (self.in_flight or self.open.payloads or self.ready)
 
     def close_pack(self, *, silent: bool = False) -> Pack:
-        """What was being filled is ready; a new pack is begun."""
+        """Put the open pack among the ready ones, and begin a new one."""
         if self.open.payloads:
             self.ready.append(self.open)
         self.open = Pack(self.stream, silent=silent)

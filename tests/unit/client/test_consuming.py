@@ -541,7 +541,7 @@ def test_a_listener_that_wants_statuses_gets_them(shard: PlayedShard, rg: Railgu
         "$JS.FC.S.C.1",
     )
     assert shard.requests == []
-    with pytest.raises(RailgunError, match="nobody to acknowledge"):
+    with pytest.raises(RailgunError, match="it needs no acknowledgement"):
         message.ack()
 
 

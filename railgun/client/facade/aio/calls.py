@@ -100,7 +100,7 @@ class AsyncCalls(AsyncCloses):
     ) -> list[Reply]:
         """A raw request: a call of the API by name (``STREAM.INFO.ORDERS``), or a publish that asks for its ack.
 
-        Refusals are in the replies, not raised. Nobody answers: one reply with status 503. Raises RequestTimeout.
+        Refusals are in the replies, not raised. A name that no service answers gives one reply with status 503. Raises RequestTimeout.
         """
         limit = self._connection.timeout if timeout is None else timeout
         return await steps.run_async(

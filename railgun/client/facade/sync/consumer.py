@@ -34,10 +34,10 @@ class Consumer:
         return self._railgun.call(consumers.consumer_info(self.stream, self.name))
 
     def fetch(self, count: int, wait: float = 1.0) -> list[Message]:
-        """Up to ``count`` messages: as soon as there are so many, or what came within ``wait`` seconds.
+        """Up to ``count`` messages: as soon as all are there, or what came within ``wait`` seconds.
 
-        An empty list means that there was nothing: the stream's owner says so when the wait is over. Where nobody can
-        say, that is an error and never an empty list: NoWorker, ConnectionLost, RequestTimeout. Several workers that
+        An empty list means that there was nothing: the stream's owner says so when the wait is over. If the
+        owner does not answer, that is an error and never an empty list: NoWorker, ConnectionLost, RequestTimeout. Several workers that
         fetch from one consumer share its messages (PUL-15).
         """
         return steps.run(fetch.fetch(self._hub, self.stream, self.name, Message, count, wait))

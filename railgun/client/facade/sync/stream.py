@@ -59,8 +59,8 @@ class Stream:
     ) -> Consumer:
         """Create a consumer; one that exists with the same configuration is left as it is. Raises ApiError.
 
-        A name makes it durable, unless ``ephemeral``; without one it is ephemeral, and vanishes when nobody uses it.
-        Messages are acknowledged one by one (``ack_policy="explicit"``) unless told otherwise. ``dead_letter="NAME"``: the
+        A name makes it durable, unless ``ephemeral``; without one it is ephemeral, and vanishes when no client uses it.
+        Messages are acknowledged one by one (``ack_policy="explicit"``) by default. ``dead_letter="NAME"``: the
         stream that gets a copy of what runs out of deliveries or is terminated; it is made if there is none.
         """
         chosen = consumers.consumer_config(config, fields, ephemeral=ephemeral)

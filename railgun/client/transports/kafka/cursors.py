@@ -1,8 +1,8 @@
-"""Which records of a log are the messages that were leased.
+"""Cursors find the leased messages among the records of a log.
 
 A :class:`Cursor` goes through the runs of one parcel. Records come in the order of the log: one below the wanted sequence is
 skipped, and one above it shows that the wanted message was removed. A record that cannot be read is skipped too, and said in the
-log: its message, which nobody acknowledges, is delivered again until it is out of deliveries. A :class:`Track` holds the cursors of one log, and what
+log: its message, which is not acknowledged, is delivered again until it is out of deliveries. A :class:`Track` holds the cursors of one log, and what
 was read beyond them, so that a lease that goes on where the last one ended finds its records here.
 """
 
@@ -38,7 +38,7 @@ _skipped = Skipped(logger)
 
 
 class Cursor:
-    """Where the reading of one parcel is."""
+    """The position of reading one parcel."""
 
     __slots__ = (
         "_at",
@@ -170,13 +170,13 @@ class Cursor:
         self._pass(1)
 
     def _pass_over(self, record: Record) -> None:
-        """This is no message: a tombstone, or something to be said."""
+        """Skip a record that is not a message: a tombstone, or one that cannot be read, which is logged."""
         why = fault_of(record)
         if why is not None:
             _skipped.add(self.parcel.lease.topic, record.offset(), why)
 
     def _pass(self, count: int) -> None:
-        """So many messages were found, or found to be gone."""
+        """Count messages that were found, or found to be gone."""
         self.wanted += count
         self.left -= count
         self._passed += count
@@ -215,7 +215,7 @@ def first_from(records: Sequence[Record], at: int, wanted: tuple[int, int]) -> i
 
 
 def _subject(key: bytes) -> str | None:
-    """The subject of a record; None if its key is none."""
+    """The subject of a record; None if its key does not hold one."""
     subject = log_record.subject_of(key)
     if subject is None:
         return None
@@ -226,7 +226,7 @@ def _subject(key: bytes) -> str | None:
 
 
 class Track:
-    """One log: who waits for which of its records."""
+    """One log, and the cursors that wait for its records."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -251,7 +251,7 @@ class Track:
         return sum(cursor.left for cursor in self.cursors) + ahead
 
     def add(self, cursor: Cursor) -> None:
-        """Somebody wants records of this log."""
+        """Read records of this log for another cursor."""
         incarnation, sequence = self._passed
         if incarnation == cursor.incarnation and sequence < cursor.wanted:
             cursor.offset = max(cursor.offset, self._from)  # the log is in the order of sequences
@@ -301,7 +301,7 @@ class Track:
             del self._held[:used]
 
     def drop_done(self) -> None:
-        """Forget cursors that have everything, or whose parcels nobody wants."""
+        """Forget cursors that have everything, or whose parcels are not wanted any more."""
         if any(cursor.done or cursor.parcel.done for cursor in self.cursors):
             self.cursors = deque(one for one in self.cursors if not (one.done or one.parcel.done))
 
@@ -313,7 +313,7 @@ class Track:
         self.drop_done()
 
     def gone(self) -> None:
-        """There is no such log any more."""
+        """The log does not exist any more: its messages are gone."""
         self.end_reached(0)
 
     def fail(self, error: RailgunError) -> None:

@@ -1,7 +1,7 @@
-"""Reads leased messages from the logs of Kafka: one consumer for all streams of a connection, in a thread of its own.
+"""The feed reads leased messages from the logs of Kafka: one consumer for all streams of a connection, in a thread of its own.
 
-Only that thread touches the consumer. A lease that goes on where the last one ended needs no jump; jumps serve whoever waits
-longest. A log that nobody reads is left after a moment, so that an idle client asks the broker for nothing. What is read
+Only that thread touches the consumer. A lease that goes on where the last one ended needs no jump; jumps serve the parcel that
+waits longest. A log that is not read is left after a moment, so that an idle client asks the broker for nothing. What is read
 ahead is bounded by librdkafka's queue and by what was leased.
 """
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _POLL = 0.005  # seconds until the thread looks for new leases while it waits for records
 _BATCH = 1_000
-_QUIET = 0.25  # seconds after which a log that nobody reads is left
+_QUIET = 0.25  # seconds after which a log that is not read is left
 _ASK = 0.1  # seconds between two questions whether a log really ends where it seems to
 _SETTLED = 0.2  # seconds for which nothing may come behind the end of a log before it is taken for one
 _SILENCE = 2.0  # seconds after which a log of which nothing is heard is looked for
@@ -258,10 +258,10 @@ class KafkaFeed:
             try:
                 end = self._end_of(track.topic, 0, 1.0)
             except RailgunError as error:
-                logger.info("the end of %s cannot be told: %s", track.topic, error)
+                logger.info("the end of %s cannot be found out: %s", track.topic, error)
                 return
             except KafkaException as error:
-                logger.info("the end of %s cannot be told: %s", track.topic, error)
+                logger.info("the end of %s cannot be found out: %s", track.topic, error)
                 return
             if track.ended >= end:
                 track.end_reached(end)

@@ -29,7 +29,7 @@ from railgun.protocol.topics import Names
 
 logger = logging.getLogger(__name__)
 
-_UNREACHABLE_AFTER = 2.0  # seconds of silence of every broker before it is said, while connecting
+_UNREACHABLE_AFTER = 2.0  # seconds of silence of every broker after which connecting fails
 _ASK = 2.0  # seconds for a question to the cluster that is not the user's own
 
 
@@ -80,7 +80,7 @@ class KafkaTransport:
         if not self.sync_registry(max(deadline - time.monotonic(), 1.0)):
             raise ConnectionLost(f"the topic {self._names.registry} could not be read to its end in time")
         if self._registry.topology is None:
-            raise NoWorker(self._nobody())
+            raise NoWorker(self._no_worker())
         self._topology = self._registry.topology
         return self._topology
 
@@ -105,11 +105,11 @@ class KafkaTransport:
                 self._troubles.worked()
                 return
             if found.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-                raise NoWorker(self._nobody())
+                raise NoWorker(self._no_worker())
             if left <= 0 or not found.error.retriable():
                 raise in_words(found.error, f"looking up the topic {topic}")
 
-    def _nobody(self) -> str:
+    def _no_worker(self) -> str:
         return (
             f"no worker has set up the prefix {self._names.prefix!r} at {self._settings.bootstrap} yet, "
             f"nothing was sent: {START_A_WORKER}"
@@ -149,7 +149,7 @@ class KafkaTransport:
         assert self._asker is not None
         bounds = self._asker.get_watermark_offsets(place, timeout=timeout)
         if bounds is None:
-            raise RequestTimeout(f"Kafka did not tell the end of {place.topic} within {timeout:g} s")
+            raise RequestTimeout(f"Kafka did not answer for the end of {place.topic} within {timeout:g} s")
         return int(bounds[1])
 
     def _refresh(self, topic: str, timeout: float) -> None:
@@ -197,7 +197,7 @@ class KafkaTransport:
         return end
 
     def feed(self, failed: Callable[[RailgunError], None]) -> KafkaFeed:
-        """A reader of what is leased; it tells ``failed`` if it cannot go on."""
+        """A reader of leased messages; it calls ``failed`` if it cannot go on."""
         return KafkaFeed(self._settings, self._troubles, self._end_of, failed)
 
     # -- sending
@@ -239,7 +239,7 @@ class KafkaTransport:
         return True
 
     def _reachable(self) -> bool:
-        """Whether the broker answers; after trouble it is asked, because nobody tells when trouble is over."""
+        """Whether the broker answers; after trouble it is asked, because the end of trouble is not reported."""
         if self._troubles.now() is None:
             return True
         assert self._asker is not None

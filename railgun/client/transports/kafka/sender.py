@@ -1,7 +1,7 @@
 """Sends commands to Kafka with an idempotent producer, and with a new one when librdkafka gives the old one up.
 
 A fatal error (idempotence can no longer be guaranteed) ends a librdkafka producer for ever, but not what it was used for. What it had
-not sent yet was not stored; of what was on its way nobody knows. Both are told so, and everything later goes to a new producer. A
+not sent yet was not stored; what was on its way may be stored. Both end with an error that says so, and everything later goes to a new producer. A
 missing permission is fatal, too, and ends the connection: a new producer would not have it either.
 """
 
@@ -164,7 +164,9 @@ class KafkaSender:
             deadline = time.monotonic() + _LAST_WORDS
             while not line.flush(_POLL):
                 if time.monotonic() > deadline:
-                    logger.error("a producer that was given up has not said what became of its last commands")
+                    logger.error(
+                        "a producer that was given up did not report what became of its last commands"
+                    )
                     break
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from railgun.shard.drain import LogAppend
 
 _GRACE = 5.0  # seconds
-_TOGETHER = 0.5  # trims within so long are one: each moves the rest of the log
+_TOGETHER = 0.5  # seconds; trims within them are one, because each moves the rest of the log
 
 
 class _Record(NamedTuple):
@@ -52,7 +52,7 @@ class MemoryLog:
         return first
 
     def trim(self, offset: int) -> None:
-        """Records below the offset may go, once whoever was given one of them has had the time to read it."""
+        """Drop the records below the offset, after a grace in which those that were given out can be read."""
         now = time.monotonic()
         if self._trims and self._trims[-1][0] > now + _GRACE - _TOGETHER:
             due, known = self._trims.pop()

@@ -246,7 +246,9 @@ def cluster_at(rest: str, names: Names) -> MemoryCluster:
     options: dict[str, Any] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in (*ClusterLimits._fields, "partitions") or not value.isdigit():
-            raise ConfigError(f"memory:// has no option {key}={value}")
+            raise ConfigError(
+                f"{key}={value} is not a valid option of memory://: use partitions or a limit of the cluster, with a number"
+            )
         options[key] = int(value)
     partitions = options.pop("partitions", PARTITIONS)
     make: Callable[[], MemoryCluster] = lambda: MemoryCluster(names, partitions, ClusterLimits(**options))  # noqa: E731

@@ -31,7 +31,7 @@ class MemoryTransport:
         self._cluster.submit(partition, key, kind, value)
 
     def sync_registry(self, timeout: float) -> bool:
-        return True  # it is pushed before the answer of whoever changed it
+        return True  # it is pushed before the answer to the request that changed it
 
     def read_log(self, places: Sequence[Located], timeout: float) -> list[StoredMessage | None]:
         if timeout <= 0:
