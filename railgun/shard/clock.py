@@ -49,20 +49,23 @@ class SteadyClock:
 
 
 class ShardClock:
-    """The time of one shard (:attr:`time`), the newest time of what it stored, and the shift of the test clock."""
+    """The times of one shard: ``moment``, its now, and ``received``, the newest time at which it stored a message.
+
+    The test clock shifts both.
+    """
 
     def __init__(self, *, adjustable: bool) -> None:
         self._adjustable = adjustable  # node.test_clock
-        self.newest = 0  # the newest time at which a message was stored; never above the shard's time
-        self.time = 0
-        self._looked = 0  # the driver's clock when the time was asked last; 0: not yet
+        self.received = 0  # never ahead of the moment
+        self.moment = 0
+        self._wall = 0  # the driver's clock when it was followed last; 0: not yet
         self._shift = 0
         self._before = (0, 0, 0)  # the times before the drain that is being decided
 
-    def load(self, overlay: Overlay, newest: int, said: int) -> None:
+    def load(self, overlay: Overlay, received: int, moment: int) -> None:
         """Go on from the times in the table: the newest time of receipt, and the shard's time at that moment."""
-        self.newest = newest
-        self.time = max(said, newest)
+        self.received = received
+        self.moment = max(moment, received)
         self._load_shift(overlay)
 
     def _load_shift(self, overlay: Overlay) -> None:
@@ -72,34 +75,33 @@ class ShardClock:
     def receive(self, given: Input) -> None:
         """A record was received: its messages are stored at the broker's time, if that is not ahead of the shard's."""
         if not given.early:  # records that came before it are stored later
-            self.newest = max(self.newest, min(given.time + self._shift, self.time))
+            self.received = max(self.received, min(given.time + self._shift, self.moment))
 
     def stored(self, moment: int) -> None:
         """A message was stored at this moment of the shard's time: none is stored at an earlier one."""
-        self.newest = max(self.newest, moment)
+        self.received = max(self.received, moment)
 
     def begin(self) -> None:
         """A drain begins, which may be aborted."""
-        self._before = self.newest, self.time, self._looked
+        self._before = self.received, self.moment, self._wall
 
     def aborted(self, overlay: Overlay) -> None:
         """The drain never happened: no client has seen its times."""
-        self.newest, self.time, self._looked = self._before
+        self.received, self.moment, self._wall = self._before
         self._load_shift(overlay)
 
-    def moment(self, now: int) -> int:
-        """The shard's time when the driver's clock, which never goes back, shows ``now``."""
-        passed = max(0, now - self._looked) if self._looked else 0
-        self.time = gone_on(self.time, now + self._shift, passed)
-        self._looked = max(self._looked, now)
-        return self.time
+    def follow(self, wall: int) -> None:
+        """The driver's clock, which never goes back, shows this: the shard's time goes on."""
+        passed = max(0, wall - self._wall) if self._wall else 0
+        self.moment = gone_on(self.moment, wall + self._shift, passed)
+        self._wall = max(self._wall, wall)
 
-    def driver(self, moment: int) -> int:
-        """What the driver's clock shows at this moment of the shard's time; 0 while the time was never asked."""
-        if not self._looked:
+    def wall_at(self, moment: int) -> int:
+        """The driver's clock at this moment of the shard's time; 0 while it was never followed."""
+        if not self._wall:
             return 0
-        missing = max(0, moment - self.time)
-        return min(moment - self._shift, self._looked + missing + missing // (_SLEW - 1) + 1)
+        missing = max(0, moment - self.moment)
+        return min(moment - self._shift, self._wall + missing + missing // (_SLEW - 1) + 1)
 
     def advance(self, nanos: int, overlay: Overlay) -> bool:
         """For tests: time jumps. False where the node does not allow it."""

@@ -119,7 +119,7 @@ class ShardCore:
         by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
         if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
-        by_driver = [self._clock.driver(due) for due in by_shard]
+        by_driver = [self._clock.wall_at(due) for due in by_shard]
         if self._consumers.next_presence_check is not None:
             by_driver.append(self._consumers.next_presence_check)
         return min(by_driver, default=None)
@@ -127,7 +127,7 @@ class ShardCore:
     @property
     def time(self) -> int:
         """The shard's time of the last drain, by this owner or a former one, ns."""
-        return self._clock.time
+        return self._clock.moment
 
     def last_sequences(self) -> dict[str, int]:
         """The streams that live here, each with its last sequence."""
@@ -156,7 +156,7 @@ class ShardCore:
     def apply(self, inputs: Sequence[Input], now: int) -> Drain:
         """Decide all ``inputs``, and everything that is due at ``now``: the driver's clock, ns, which never goes back."""
         drain = self._begin(now)
-        self._clock.moment(now)
+        self._clock.follow(now)
         self._consumers.begin(drain)
         self._timers.run(drain)
         self._consumers.run(drain)
@@ -251,7 +251,7 @@ class ShardCore:
                 self._sealing.seal(state, opened.logs.get(name), drain)
                 self._timers.watch(state)
         if self._overlay.changes or not drain.only_answers:
-            times = {"clock": self._clock.newest, "time": self._clock.time}
+            times = {"clock": self._clock.received, "time": self._clock.moment}
             self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self.cursor.stored() | times))
         drain.commands, drain.forwards = self.cursor.commands, self.cursor.forwards
         drain.changes = dict(self._overlay.changes)

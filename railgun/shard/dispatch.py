@@ -253,7 +253,7 @@ class Dispatcher:
         nanos = bodies.parse_advance(body)
         if isinstance(nanos, Refusal) or not self._clock.advance(nanos, self._overlay):
             return responses.error_response(Operation.CLOCK_ADVANCE, refusals.BAD_REQUEST)
-        self._clock.moment(drain.wall)
+        self._clock.follow(drain.wall)
         for state in drain.touched.values():
             self._timers.watch(state)  # messages of this drain may expire, too
         self._timers.run(drain)

@@ -44,12 +44,12 @@ class OpenDrain:
     @property
     def received(self) -> int:
         """The newest time of receipt, as the shard stores it: never ahead of :attr:`moment`."""
-        return self._clock.newest
+        return self._clock.received
 
     @property
     def moment(self) -> int:
         """The shard's now."""
-        return self._clock.time
+        return self._clock.moment
 
     def touch(self, state: OwnedStream) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
