@@ -61,7 +61,7 @@ class ShardCore:
 
         ``memory``: of the worker, shared with its other shards; None: the shard is alone.
         ``quarantined``: log topics that cannot be written just now, with the reasons: publishes to their streams are refused.
-        It belongs to the driver, which changes it between two drains.
+        It belongs to the driver, which never changes it while :meth:`apply` runs.
         """
         self.partition = partition
         self.cursor = Cursor()

@@ -75,30 +75,13 @@ class ConsumerCommands:
         refused = aside if stream is None else stream.consumers.refusal(command.consumer)
         if refused is not None:
             self.refuse(command, refused, drain)
-            return
-        if command.request:
-            drain.answer(command.client, command.request, [refusal_frame(refusals.CONSUMER_NOT_FOUND)])
-        if command.pull is not None:
-            self.no_consumer(command.client, command.stream, command.consumer, command.pull.id, drain)
+        else:
+            _refuse(command, refusals.CONSUMER_NOT_FOUND, statuses.CONSUMER_DELETED, drain)
 
     @staticmethod
     def refuse(command: ConsumerCommand, refusal: Refusal, drain: OpenDrain) -> None:
         """The command could not be applied: its request and its pull are answered with the reason."""
-        if command.request:
-            drain.answer(command.client, command.request, [refusal_frame(refusal)])
-        if command.pull is not None and command.client:
-            ended = Status(refusal.code, refusal.description)
-            drain.replies(command.client).leases.append(
-                _without_consumer(command.stream, command.consumer, command.pull.id, ended)
-            )
-
-    @staticmethod
-    def no_consumer(client: str, stream: str, consumer: str, pull: int, drain: OpenDrain) -> None:
-        """The answer to a pull of a consumer that does not exist."""
-        if client:
-            drain.replies(client).leases.append(
-                _without_consumer(stream, consumer, pull, statuses.CONSUMER_DELETED)
-            )
+        _refuse(command, refusal, Status(refusal.code, refusal.description), drain)
 
     def find(
         self, stream: str, consumer: str, incarnation: int = 0, number: int = 0
@@ -207,9 +190,13 @@ class ConsumerCommands:
             self._push_targets.changed(gained, lost, drain)
 
 
-def _without_consumer(stream: str, consumer: str, pull: int, status: Status) -> Lease:
-    ended = Lease(stream, 0, consumer, 0, "", pull=pull, done=True)
-    return ended._replace(status=status.code, description=status.description)
+def _refuse(command: ConsumerCommand, refusal: Refusal, status: Status, drain: OpenDrain) -> None:
+    if command.request:
+        drain.answer(command.client, command.request, [refusal_frame(refusal)])
+    if command.pull is not None and command.client:
+        ended = Lease(command.stream, 0, command.consumer, 0, "", pull=command.pull.id, done=True)
+        ended = ended._replace(status=status.code, description=status.description)
+        drain.replies(command.client).leases.append(ended)
 
 
 def _tamed(run: AckRun) -> AckRun:
