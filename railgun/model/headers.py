@@ -53,6 +53,22 @@ COMMAND_KIND = "Railgun-Kind"
 PLAIN_SUBJECT = "Railgun-Subject"
 RESERVED_PREFIX = "Railgun-"
 
+# railgun's own, on records in ``rejected``
+REJECTED_REASON = "Railgun-Reason"
+REJECTED_SOURCE = "Railgun-Source"
+
+# railgun's own, on dead letters
+ORIGIN = "Railgun-Origin-"
+ORIGIN_STREAM = ORIGIN + "Stream"
+ORIGIN_SEQUENCE = ORIGIN + "Sequence"
+ORIGIN_CONSUMER = ORIGIN + "Consumer"
+ORIGIN_DELIVERIES = ORIGIN + "Deliveries"
+ORIGIN_REASON = ORIGIN + "Reason"
+ORIGIN_TIME = ORIGIN + "Time"
+ORIGIN_MSG_ID = ORIGIN + "Msg-Id"
+ORIGIN_TTL = ORIGIN + "TTL"
+ORIGIN_ROLLUP = ORIGIN + "Rollup"
+
 MAX_HEADER_BYTES = 65_535
 
 

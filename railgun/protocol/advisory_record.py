@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any, Final
 
+from railgun.model.durations import rfc3339
 from railgun.protocol.unreadable import Unreadable
 
-_KIND = "advisory"
+# The subjects; the names of the stream and of the consumer follow.
+MAX_DELIVERIES: Final = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
+MSG_TERMINATED: Final = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED"
+MSG_NAKED: Final = "$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED"
+CONSUMER_ACK: Final = "$JS.EVENT.METRIC.CONSUMER.ACK"
+CONSUMER_CREATED: Final = "$JS.EVENT.ADVISORY.CONSUMER.CREATED"
+CONSUMER_DELETED: Final = "$JS.EVENT.ADVISORY.CONSUMER.DELETED"
+STREAM_CREATED: Final = "$JS.EVENT.ADVISORY.STREAM.CREATED"
+STREAM_UPDATED: Final = "$JS.EVENT.ADVISORY.STREAM.UPDATED"
+STREAM_DELETED: Final = "$JS.EVENT.ADVISORY.STREAM.DELETED"
+
+_ADVISORY: Final = "io.nats.jetstream.advisory.v1."
+#: By the last part of each type, which users know it by.
+TYPES: Final = {
+    "max_deliver": _ADVISORY + "max_deliver",
+    "terminated": _ADVISORY + "terminated",
+    "nak": _ADVISORY + "nak",
+    "consumer_ack": "io.nats.jetstream.metric.v1.consumer_ack",
+    "stream_action": _ADVISORY + "stream_action",
+    "consumer_action": _ADVISORY + "consumer_action",
+}
+
+_KIND: Final = "advisory"
+
+
+def encode(kind: str, identity: str, time_ns: int, fields: Mapping[str, Any]) -> bytes:
+    """The value of an advisory of one of the :data:`TYPES`."""
+    body = {"type": TYPES[kind], "id": identity, "timestamp": rfc3339(time_ns), **fields}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
 def parse(key: bytes | None, value: bytes | None) -> tuple[str, bytes] | Unreadable:

@@ -6,41 +6,35 @@ subjects stores them too (ADV-01): those copies are sent to its owner in the sam
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from railgun.model.durations import rfc3339
+from railgun.protocol import advisory_record
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.shard.drain import Advisory
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 
-_ADVISORY = "io.nats.jetstream.advisory.v1."
-_OF_CONSUMERS = "$JS.EVENT.ADVISORY.CONSUMER."
-_OF_STREAMS = "$JS.EVENT.ADVISORY.STREAM."
-_ACK = "$JS.EVENT.METRIC.CONSUMER.ACK"
-_ACK_TYPE = "io.nats.jetstream.metric.v1.consumer_ack"
 _DELIVERY = ("consumer_seq", "stream_seq", "deliveries")
 # kind of event: subject, type, fields of the event
 _KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "max_deliver": (  # ADV-02
-        _OF_CONSUMERS + "MAX_DELIVERIES",
-        _ADVISORY + "max_deliver",
-        ("stream_seq", "deliveries"),
-    ),
-    "terminated": (  # ADV-03, ADV-04
-        _OF_CONSUMERS + "MSG_TERMINATED",
-        _ADVISORY + "terminated",
-        (*_DELIVERY, "reason"),
-    ),
-    "nak": (_OF_CONSUMERS + "MSG_NAKED", _ADVISORY + "nak", _DELIVERY),  # ADV-05
-    "ack_sample": (_ACK, _ACK_TYPE, (*_DELIVERY, "ack_time")),
+    "max_deliver": (advisory_record.MAX_DELIVERIES, "max_deliver", ("stream_seq", "deliveries")),  # ADV-02
+    "terminated": (advisory_record.MSG_TERMINATED, "terminated", (*_DELIVERY, "reason")),  # ADV-03, ADV-04
+    "nak": (advisory_record.MSG_NAKED, "nak", _DELIVERY),  # ADV-05
+    "ack_sample": (advisory_record.CONSUMER_ACK, "consumer_ack", (*_DELIVERY, "ack_time")),
 }
-_CONSUMER_ACTIONS = {"created": "create", "deleted": "delete"}
-_STREAM_ACTIONS = {"create": "CREATED", "modify": "UPDATED", "delete": "DELETED"}
+# kind of event: subject, action
+_CONSUMER_ACTIONS = {
+    "created": (advisory_record.CONSUMER_CREATED, "create"),
+    "deleted": (advisory_record.CONSUMER_DELETED, "delete"),
+}
+_STREAM_ACTIONS = {
+    "create": advisory_record.STREAM_CREATED,
+    "modify": advisory_record.STREAM_UPDATED,
+    "delete": advisory_record.STREAM_DELETED,
+}
 
 
 class Advisories:
@@ -54,15 +48,15 @@ class Advisories:
 
     def of_stream(self, stream: str, action: str, drain: OpenDrain) -> None:
         """A stream was created (``create``), changed (``modify``) or deleted (``delete``) (ADV-12)."""
-        subject = f"{_OF_STREAMS}{_STREAM_ACTIONS[action]}.{stream}"
-        self._advise(subject, _ADVISORY + "stream_action", {"stream": stream, "action": action}, drain)
+        subject = f"{_STREAM_ACTIONS[action]}.{stream}"
+        self._advise(subject, "stream_action", {"stream": stream, "action": action}, drain)
 
     def of_consumer(self, stream: str, event: Event, drain: OpenDrain) -> None:
         """An event of a consumer."""
         fields: dict[str, Any] = {"stream": stream, "consumer": event.consumer}
         if event.kind in _CONSUMER_ACTIONS:
-            subject, kind = _OF_CONSUMERS + event.kind.upper(), _ADVISORY + "consumer_action"
-            fields["action"] = _CONSUMER_ACTIONS[event.kind]
+            kind = "consumer_action"
+            subject, fields["action"] = _CONSUMER_ACTIONS[event.kind]
         else:
             subject, kind, names = _KINDS[event.kind]
             fields |= {name: getattr(event, name) for name in names}
@@ -73,7 +67,6 @@ class Advisories:
         self._made += 1
         seed = f"{self._partition}/{self._made}/{drain.moment}/{subject}"
         identity = blake2b(seed.encode("utf-8"), digest_size=11).hexdigest()
-        body = {"type": kind, "id": identity, "timestamp": rfc3339(drain.moment), **fields}
-        data = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+        data = advisory_record.encode(kind, identity, drain.moment, fields)
         drain.decisions.advisories.append(Advisory(subject, data))
         self._captures.offer(subject, [], data)

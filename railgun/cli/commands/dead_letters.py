@@ -31,7 +31,6 @@ from railgun.model.messages import PubAck, StoredMessage, StreamInfo
 if TYPE_CHECKING:
     from railgun.client.facade.railgun import Railgun
 
-ORIGIN: Final = "Railgun-Origin-"
 _AT_ONCE: Final = 16  # requests in flight: they share the drains of one shard
 _WINDOW: Final = (
     100  # letters between two rounds of removals, and so what an interruption can leave to do again
@@ -63,7 +62,7 @@ class DeadLetter:
 
     def origin(self, field: str) -> str:
         """``Sequence``, ``Deliveries``, ``Reason``, ``Time`` …; empty if it was not noted."""
-        return (h.first(self.message.headers, ORIGIN + field) or b"").decode("utf-8", "replace")
+        return (h.first(self.message.headers, h.ORIGIN + field) or b"").decode("utf-8", "replace")
 
     def own_headers(self) -> list[tuple[str, bytes]]:
         """The headers that it had as an ordinary message, without those that were conditions of its publish."""

@@ -14,9 +14,10 @@ from railgun.cli.options.options import Cluster, command
 from railgun.cli.options.units import show_duration
 from railgun.cli.reports.report import show_time
 from railgun.errors import ConfigError
+from railgun.protocol.advisory_record import TYPES
 
 #: The kinds of events that are told: the last parts of their types.
-KINDS: Final = ("max_deliver", "terminated", "nak", "consumer_ack", "stream_action", "consumer_action")
+KINDS: Final = tuple(TYPES)
 
 
 @command

@@ -30,17 +30,11 @@ from railgun.shard.drain import Input
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
-ORIGIN_STREAM = "Railgun-Origin-Stream"
-ORIGIN_SEQUENCE = "Railgun-Origin-Sequence"
-ORIGIN_CONSUMER = "Railgun-Origin-Consumer"
-ORIGIN_DELIVERIES = "Railgun-Origin-Deliveries"
-ORIGIN_REASON = "Railgun-Origin-Reason"
-ORIGIN_TIME = "Railgun-Origin-Time"
 # Headers that are orders to the stream that stores the message: kept under another name, so that they are not obeyed again.
 ORDERS = {
-    h.MSG_ID: "Railgun-Origin-Msg-Id",
-    h.TTL: "Railgun-Origin-TTL",
-    h.ROLLUP: "Railgun-Origin-Rollup",
+    h.MSG_ID: h.ORIGIN_MSG_ID,
+    h.TTL: h.ORIGIN_TTL,
+    h.ROLLUP: h.ORIGIN_ROLLUP,
 }
 _LONGEST_REASON = 4_096
 _UNLIMITED = 1 << 62
@@ -157,12 +151,12 @@ def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> Header
     """DLQ-06: the headers of a copy are those of the message, and where it is from and why."""
     kept = [(ORDERS.get(name, name), value) for name, value in message.headers]
     origin = {
-        ORIGIN_STREAM: stream.name,
-        ORIGIN_SEQUENCE: str(event.stream_seq),
-        ORIGIN_CONSUMER: event.consumer,
-        ORIGIN_DELIVERIES: str(event.deliveries),
-        ORIGIN_REASON: event.reason or "terminated",
-        ORIGIN_TIME: rfc3339(message.time_ns),
+        h.ORIGIN_STREAM: stream.name,
+        h.ORIGIN_SEQUENCE: str(event.stream_seq),
+        h.ORIGIN_CONSUMER: event.consumer,
+        h.ORIGIN_DELIVERIES: str(event.deliveries),
+        h.ORIGIN_REASON: event.reason or "terminated",
+        h.ORIGIN_TIME: rfc3339(message.time_ns),
     }
     return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in origin.items()]
 

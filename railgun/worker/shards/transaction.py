@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from railgun.model.cluster_limits import LARGEST_BODY
-from railgun.model.headers import HeaderList
+from railgun.model.headers import REJECTED_REASON, REJECTED_SOURCE, HeaderList
 from railgun.protocol.log_record import record_headers
 from railgun.protocol.routing import reply_partition
 from railgun.protocol.topics import Names
@@ -33,8 +33,6 @@ _DOUBTFUL_SECONDS: Final = 1.5  # less than a broker needs to come back
 _ABORT_SECONDS: Final = 5.0
 _ABORT_ATTEMPTS: Final = 3
 _ROOM_SECONDS: Final = 0.05
-REASON: Final = "Railgun-Reason"
-SOURCE: Final = "Railgun-Source"
 
 
 class TransactionFailed(Exception):
@@ -246,7 +244,7 @@ class DrainWriter:
         source = rejected.source
         topic = self._names.forwards if source.forwarded else self._names.commands
         place = f"{topic}/{self._partition}/{source.offset}"
-        headers = [(REASON, rejected.reason.encode()[:1024]), (SOURCE, place.encode())]
+        headers = [(REJECTED_REASON, rejected.reason.encode()[:1024]), (REJECTED_SOURCE, place.encode())]
         value, key = source.value, source.key
         if (
             len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in source.headers)

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from railgun.kafka.readings import Reading
 from railgun.model.refusals import Refusal
-from railgun.protocol import avro, log_record, registry
+from railgun.protocol import advisory_record, avro, log_record, registry
 from railgun.protocol.commands import (
     AckRun,
     ApiRequest,
@@ -184,6 +184,9 @@ OTHERS: dict[str, Callable[[], bytes]] = {
     "registry key of an owner": lambda: registry.epoch_key(11),
     "registry owner": lambda: registry.epoch_record(1_700_000_000_123, "node-1", TIME),
     "registry key of an end": lambda: registry.unfinished_key(11),
+    "advisory": lambda: advisory_record.encode(
+        "nak", "0123456789abcdef012345", TIME, {"stream": "ORDERS", "consumer": "Ü", "stream_seq": 41}
+    ),
     "metadata of an offset": lambda: Reading(100, "id-1", TIME).metadata().encode(),
 }  # fmt: skip
 
