@@ -14,6 +14,7 @@ from tests.differ.moments import (
     acknowledged,
     around,
     at,
+    body_of,
     calls,
     consumer_config,
     consumer_configs,
@@ -27,6 +28,7 @@ from tests.differ.moments import (
     stored,
     stream_configs,
 )
+from tests.differ.operations import Call
 
 # ------------------------------------------------------------ configurations
 
@@ -178,10 +180,12 @@ def _bytes_used_up(moment: Moment, difference: Difference) -> bool:
 
 def _end_at_the_wall(moment: Moment, difference: Difference) -> bool:
     """C-68 (RDL-12): a pull meets the wall of max_ack_pending where there is something behind it; NATS waits there anyway."""
-    configs = consumer_configs(moment, place(moment, difference))
-    bounded = any(config.get("max_ack_pending") for config in configs)
     nats = moment.nats[:-1] if last_status(moment.nats) == "408 Request Timeout" else moment.nats
-    return bounded and moment.railgun == [*nats, {"body": "", "status": "404 No Messages"}]
+    if moment.railgun != [*nats, {"body": "", "status": "404 No Messages"}]:
+        return False
+    info = body_of(moment.ask(Call("CONSUMER.INFO." + ".".join(place(moment, difference)))))
+    wall = info.get("config", {}).get("max_ack_pending", 0)
+    return bool(0 < wall <= info.get("num_ack_pending", 0))
 
 
 # ------------------------------------------------------------ pending messages and floors

@@ -269,21 +269,22 @@ def test_the_end_of_a_pull_is_masked_where_its_bytes_are_used_up(left: str, mask
 
 
 @pytest.mark.parametrize(
-    "config, waited, masked",
+    "pending, waited, masked",
     [
-        ({"max_ack_pending": 1}, [], True),
-        ({"max_ack_pending": 1}, [{"body": "", "status": "408 Request Timeout"}], True),
-        ({"max_ack_pending": 1}, [{"body": "", "status": "409 Consumer Deleted"}], False),
-        ({}, [], False),
+        (1, [], True),
+        (1, [{"body": "", "status": "408 Request Timeout"}], True),
+        (1, [{"body": "", "status": "409 Consumer Deleted"}], False),
+        (0, [], False),
     ],
 )
 def test_a_pull_without_a_wait_is_masked_at_the_wall_alone(
-    config: dict[str, Any], waited: list[Any], masked: bool
+    pending: int, waited: list[Any], masked: bool
 ) -> None:
     delivered = {"body": "x", "subject": "a.1", "delivery": {"stream": "S1", "consumer": "C1"}}
     nats, railgun = [delivered, *waited], [delivered, {"body": "", "status": "404 No Messages"}]
     pull = Call("CONSUMER.MSG.NEXT.S1.C1", {"batch": 2, "no_wait": True})
-    moment = Moment(pull, nats, railgun, [(asked(**config), [])], lambda _: [])
+    told = {INFO: [{"body": info(config={"max_ack_pending": 1}, num_ack_pending=pending)}]}
+    moment = Moment(pull, nats, railgun, [], lambda one: told[one])
     assert any(mask.explains(moment, Difference((), nats, railgun)) for mask in masks("C-68")) is masked
 
 
