@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from railgun.cli.options.arguments import Force, StreamName
+from railgun.cli.options.cluster import Cluster, sure
 from railgun.cli.options.completion import known_consumers
 from railgun.cli.options.consumer_flags import ConsumerFlags
 from railgun.cli.options.flags import DURATION
-from railgun.cli.options.options import EXIT_WRONG, Cluster, command, print_json, sure
 from railgun.cli.options.units import show_duration
+from railgun.cli.output import print_json
 from railgun.cli.reports.consumer_report import (
     delivered_object,
     print_consumers,
@@ -23,6 +24,7 @@ from railgun.cli.reports.consumer_report import (
     print_report,
 )
 from railgun.cli.reports.report import print_changes, print_raw
+from railgun.cli.running import EXIT_WRONG, command
 from railgun.errors import ApiError, ConfigError
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.protocol.statuses import PUSH_BASED

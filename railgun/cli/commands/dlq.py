@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from railgun.cli.commands.dead_letters import Choice, DeadLetters, Outcome, dead_letter_streams
+from railgun.cli.options.cluster import Cluster, sure
 from railgun.cli.options.completion import known_streams
-from railgun.cli.options.options import EXIT_WRONG, Cluster, command, console, print_json, sure
 from railgun.cli.options.units import counted
+from railgun.cli.output import console, print_json
 from railgun.cli.reports.report import content_object, new_table, print_headers, print_lines, print_raw
+from railgun.cli.running import EXIT_WRONG, command
 from railgun.errors import ConfigError, StreamNotFound
 
 app = typer.Typer(help="Dead letters: look at them, send them back, drop them.", no_args_is_help=True)

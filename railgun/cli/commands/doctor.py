@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from railgun.cli.doctor.findings import print_findings
-from railgun.cli.options.options import EXIT_WRONG, Cluster, command, print_json
+from railgun.cli.options.cluster import Cluster
+from railgun.cli.output import print_json
+from railgun.cli.running import EXIT_WRONG, command
 
 
 @command

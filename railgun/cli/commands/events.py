@@ -9,10 +9,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from railgun.cli.options.cluster import Cluster
 from railgun.cli.options.completion import known_streams
-from railgun.cli.options.options import Cluster, command
 from railgun.cli.options.units import show_duration
 from railgun.cli.reports.report import show_time
+from railgun.cli.running import command
 from railgun.errors import ConfigError
 from railgun.protocol.advisory_record import TYPES
 

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from railgun.cli.doctor.acls import client_grants, commands, worker_grants
-from railgun.cli.options.options import Cluster, command, print_json
+from railgun.cli.options.cluster import Cluster
+from railgun.cli.output import print_json
+from railgun.cli.running import command
 
 
 @command

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from railgun.cli.options.cluster import Cluster
 from railgun.cli.options.flags import DURATION
-from railgun.cli.options.options import EXIT_WRONG, Cluster, command, print_json
+from railgun.cli.output import print_json
+from railgun.cli.running import EXIT_WRONG, command
 from railgun.errors import ConfigError
 from railgun.model.messages import PubAck, Reply
 

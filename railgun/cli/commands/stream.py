@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from railgun.cli.options.arguments import Force, StreamName
-from railgun.cli.options.options import Cluster, command, print_json, sure
+from railgun.cli.options.cluster import Cluster, sure
 from railgun.cli.options.stream_flags import StreamFlags
+from railgun.cli.output import print_json
 from railgun.cli.reports.report import (
     message_object,
     print_changes,
@@ -17,6 +18,7 @@ from railgun.cli.reports.report import (
     print_raw,
     print_streams,
 )
+from railgun.cli.running import command
 from railgun.errors import ConfigError
 
 app = typer.Typer(help="Make streams, look at them, read and remove their messages.", no_args_is_help=True)

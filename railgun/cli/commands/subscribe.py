@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from railgun.cli.options.cluster import Cluster
 from railgun.cli.options.completion import known_streams
 from railgun.cli.options.consumer_flags import START, Start
-from railgun.cli.options.options import Cluster, command
 from railgun.cli.reports.consumer_report import delivered_object
+from railgun.cli.running import command
 from railgun.errors import ConfigError, RailgunError
 
 if TYPE_CHECKING:

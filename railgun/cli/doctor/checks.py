@@ -27,7 +27,7 @@ from railgun.cli.doctor.topic_checks import (
     may,
 )
 from railgun.cli.doctor.transactions import hung_transactions, records_in
-from railgun.cli.options.options import Cluster
+from railgun.cli.options.cluster import Cluster
 from railgun.client.operations.shards import Pong, ping
 from railgun.errors import NotAuthorized, RailgunError
 from railgun.kafka.answers import answer_of

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import typer
 
-from railgun.cli.options.options import console
+from railgun.cli.output import console
 
 Verdict = Literal["ok", "note", "wrong"]
 _MARKS: dict[Verdict, str] = {"ok": "[green]ok[/]   ", "note": "[yellow]note[/] ", "wrong": "[red]wrong[/]"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from railgun.cli.options.options import Cluster
+from railgun.cli.options.cluster import Cluster
 
 if TYPE_CHECKING:
     from railgun.client.facade.railgun import Railgun

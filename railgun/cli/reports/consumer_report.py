@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from railgun.cli.options.options import console
 from railgun.cli.options.units import show_duration, show_limit, show_size_limit
+from railgun.cli.output import console
 from railgun.cli.reports.report import (
     Lines,
     content_object,

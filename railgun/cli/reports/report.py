@@ -12,8 +12,8 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from railgun.cli.options.options import console
 from railgun.cli.options.units import show_duration, show_limit, show_size, show_size_limit
+from railgun.cli.output import console
 from railgun.model.durations import parse_rfc3339, rfc3339
 from railgun.model.headers import Headers
 from railgun.model.messages import StoredMessage, StreamInfo

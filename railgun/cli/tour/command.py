@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from railgun.cli.options.options import Cluster, command, console
+from railgun.cli.options.cluster import Cluster
+from railgun.cli.output import console
+from railgun.cli.running import command
 from railgun.cli.tour import consumers, positions, streams
 from railgun.cli.tour.walk import SLACK, TourFailed, Walk
 from railgun.errors import RailgunError

@@ -243,7 +243,7 @@ def test_a_misused_option_is_told_by_its_name(run: Run) -> None:
 
 
 def test_kafka_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
-    from railgun.cli.options.options import Cluster
+    from railgun.cli.options.cluster import Cluster
 
     file = tmp_path / "client.properties"
     file.write_text(
