@@ -113,7 +113,7 @@ class ShardClock:
 
 
 def lateness(given: Input, now: int) -> int:
-    """How long ago, at least, a record was received, in ns: each part of it is measured by one clock.
+    """The least time since a record was received, in ns: each part of it is measured by one clock.
 
     By the broker's, how much newer the last record is that came with it; by the worker's, how long it has waited here.
     """

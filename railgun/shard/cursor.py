@@ -77,7 +77,7 @@ class Cursor:
         self._before = self._now()
 
     def aborted(self) -> None:
-        """It never happened."""
+        """The drain never happened."""
         self.commands, self.forwards, self._ahead, self._topics, self._received = self._before
 
     def _now(self) -> tuple[int, int, set[int], list[str], list[int]]:

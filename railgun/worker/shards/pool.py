@@ -79,7 +79,7 @@ class ShardPool:
                     self._replace(shard, context)
 
     def _progress(self) -> dict[Place, Reading]:
-        """How far each partition was read, of the shards that decided something in this generation."""
+        """The reading of each partition, of the shards that decided something in this generation."""
         return {
             place: reading
             for shard in self._running.values()

@@ -67,16 +67,16 @@ def test_what_is_undone_was_never_said() -> None:
     assert presences.silent(SILENCE) == ["ann"]
 
 
-def test_deadlines_count_once_and_come_back_when_undone() -> None:
+def test_alarms_count_once_and_come_back_when_undone() -> None:
     journal = UndoLog()
-    deadlines: Alarms[str] = Alarms(journal)
+    alarms: Alarms[str] = Alarms(journal)
     for at in range(1_000):
-        deadlines.set("moving", at + 10)
-    deadlines.set("fixed", 500)
-    assert len(deadlines._heap) < 600, "what no longer counts does not pile up"
+        alarms.set("moving", at + 10)
+    alarms.set("fixed", 500)
+    assert len(alarms._heap) < 600, "what no longer counts does not pile up"
     journal.clear()
-    assert deadlines.next == 500
-    assert deadlines.take(2_000) == [("fixed", 500), ("moving", 1_009)]
-    assert not len(deadlines)
+    assert alarms.next == 500
+    assert alarms.take(2_000) == [("fixed", 500), ("moving", 1_009)]
+    assert not len(alarms)
     journal.undo()
-    assert deadlines.take(2_000) == [("fixed", 500), ("moving", 1_009)]
+    assert alarms.take(2_000) == [("fixed", 500), ("moving", 1_009)]
