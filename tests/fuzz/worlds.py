@@ -14,13 +14,13 @@ from typing import Any
 from railgun.model.messages import StoredMessage
 from railgun.protocol.replies import Frame, Located, fill
 from railgun.semantics import deadlines
-from railgun.semantics.consumers import collection
+from railgun.semantics.consumers import known_consumers
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.pending import given_up, position
 from railgun.semantics.consumers.pending import pending_runs as pending
+from railgun.semantics.messages import block_store, id_digest, index, tail
 from railgun.semantics.messages import budget as memory
-from railgun.semantics.messages import id_digest, index, stragglers, tail
-from railgun.semantics.streams import expiry
+from railgun.semantics.streams import expiry, stragglers
 from railgun.semantics.streams import owned_stream as stream
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers import leases
@@ -33,7 +33,7 @@ from tests.support.shards import Shards
 
 _TIGHT: list[tuple[Any, str, int]] = [
     (tail, "BLOCK_SIZE", 3),
-    (index, "CACHED_BLOCKS", 2),
+    (block_store, "CACHED_BLOCKS", 2),
     (index, "FORGOTTEN_BLOCKS", 2),
     (memory, "IDS", 2 * memory.ID_BYTES),
     (memory, "SUBJECTS", 2 * memory.SUBJECT_BYTES),
@@ -45,7 +45,7 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (pending, "_SHIFT", 2),
     (given_up, "_SHIFT", 2),
     (position, "REMEMBERED", 2),
-    (collection, "REMEMBERED_SUBJECTS", 2),
+    (known_consumers, "REMEMBERED_SUBJECTS", 2),
     (stream, "ACCEPTED_SUBJECTS", 2),
     (leases, "FEW_MESSAGES", 1),
     (ownership, "SWEPT_BODIES", 1),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.protocol import avro as wire
-from railgun.protocol.avro import WireError
 from railgun.protocol.commands import AckRun
 from railgun.semantics.consumers import retention
 from railgun.semantics.consumers.acks import acknowledgement
 from railgun.semantics.consumers.acks.redelivery import Redelivery
 from railgun.semantics.consumers.configuration.terms import UNLIMITED, Terms
+from railgun.semantics.consumers.consumer_record import write_record
 from railgun.semantics.consumers.delivery import delivery
 from railgun.semantics.consumers.delivery.basket import Basket, Run, Taken
 from railgun.semantics.consumers.events import Event, Kind
@@ -40,14 +40,6 @@ class Pair(NamedTuple):
     stream: int
 
 
-def consumer_name(data: bytes) -> str:
-    """The name in a consumer's record; empty where that cannot be read."""
-    try:
-        return ConsumerConfig.from_json(wire.decode("consumer_record", data)["config"]).name or ""
-    except (ValueError, TypeError, WireError):
-        return ""
-
-
 class ConsumerState:
     """A consumer of a stream. What it is given is pending until it is acknowledged, spent, or gone from the stream.
 
@@ -68,7 +60,7 @@ class ConsumerState:
         self.number = number
         self.created = created
         self.delivered = Pair(0, 0)
-        self._floor = Pair(
+        self.covered = Pair(
             0, start - 1
         )  # what an ack of policy `all` covered, or where the consumer began (STA-11)
         self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
@@ -83,7 +75,7 @@ class ConsumerState:
         config = decoded(key, ConsumerConfig.from_json, record["config"])
         consumer = cls(stream, keys.sequence_in(key), config, record["created"], record["next"])
         consumer.delivered = Pair(record["delivered_consumer"], record["delivered_stream"])
-        consumer._floor = Pair(record["floor_consumer"], record["floor_stream"])
+        consumer.covered = Pair(record["floor_consumer"], record["floor_stream"])
         consumer.given_up.load(record["given_up"])
         consumer.pending.load()
         consumer._configure(config, record["next"])
@@ -92,7 +84,7 @@ class ConsumerState:
     def _configure(self, config: ConsumerConfig, next_sequence: int) -> None:
         """Derive what is not stored."""
         self.config = config
-        self._config_json = config.to_json()
+        self.config_json = config.to_json()
         self.terms = Terms(config)
         self.redelivery = Redelivery(self.pending, self.terms)
         if self.terms.per_subject:
@@ -120,7 +112,7 @@ class ConsumerState:
     @property
     def began(self) -> int:
         """The sequence that it began at; only for a consumer that has delivered nothing."""
-        return self._floor.stream + 1
+        return self.covered.stream + 1
 
     @property
     def floor(self) -> Pair:
@@ -131,9 +123,9 @@ class ConsumerState:
         """
         lowest = self.pending.lowest()
         if lowest is None:
-            return Pair(self.delivered.consumer, max(self.delivered.stream, self._floor.stream))
-        if self.terms.acks_all and self._floor.stream < lowest:
-            return self._floor
+            return Pair(self.delivered.consumer, max(self.delivered.stream, self.covered.stream))
+        if self.terms.acks_all and self.covered.stream < lowest:
+            return self.covered
         oldest = self.pending.oldest_attempt()
         return Pair(self.delivered.consumer if oldest is None else oldest - 1, lowest - 1)
 
@@ -157,30 +149,10 @@ class ConsumerState:
         """How many more may be delivered for the first time before one is answered (RDL-11); a message that is spent takes no slot (RDL-13)."""
         return max(0, self.terms.max_ack_pending - self.pending.delivered) if self.terms.acks else UNLIMITED
 
-    def needs(self, sequence: int, subject: str) -> bool:
-        """Whether the message must stay for this consumer's sake (RET-13), whether or not a client is there (RET-16)."""
-        if not self.terms.filter.matches(subject):
-            return False
-        return sequence >= self.position.next or sequence in self.pending or sequence in self.given_up
-
-    @property
-    def first_needed(self) -> int:
-        """It needs no message below this sequence."""
-        lowest = (self.pending.lowest(), self.given_up.lowest(), self.position.next)
-        return min(sequence for sequence in lowest if sequence is not None)
-
     @property
     def holds(self) -> bool:
         """Whether it must be told of messages that go."""
         return bool(self.pending or self.given_up)
-
-    def may_need(self, start: int, end: int) -> bool:
-        """Whether it may need any message of [start, end)."""
-        return (
-            self.position.next < end
-            or self.pending.first_in(start, end) is not None
-            or self.given_up.meets(start, end)
-        )
 
     def delivery_overhead(self) -> int:
         """What a message takes on its way beyond what it counts in the stream: its reply address."""
@@ -283,7 +255,7 @@ class ConsumerState:
         """Policy ``all``: everything up to this delivery is resolved (SEQ-14)."""
         if not self.pending:
             consumer = self.delivered.consumer  # SEQ-10: what is told then is never taken back
-        self._floor = Pair(max(self._floor.consumer, consumer), max(self._floor.stream, stream))
+        self.covered = Pair(max(self.covered.consumer, consumer), max(self.covered.stream, stream))
 
     def spend(self, runs: list[PendingRun]) -> None:
         """The last delivery went unanswered: no longer pending, and still in the stream (RDL-09, RET-11) unless a copy is made."""
@@ -322,16 +294,4 @@ class ConsumerState:
         """Write what changed into the overlay: a new owner finds all of it again (SEQ-16)."""
         self.pending.seal()
         self.given_up.seal()
-        record = {
-            "name": self.name,
-            "config": self._config_json,
-            "created": self.created,
-            "delivered_consumer": self.delivered.consumer,
-            "delivered_stream": self.delivered.stream,
-            "floor_consumer": self._floor.consumer,
-            "floor_stream": self._floor.stream,
-            "next": self.position.next,
-            "given_up": [],  # where older versions kept it
-        }
-        key = keys.of(keys.CONSUMER, self.stream.incarnation, self.number)
-        self.stream.overlay.put(key, wire.encode("consumer_record", record))
+        write_record(self)

@@ -111,7 +111,7 @@ def _drop_stretch(
 
 
 def _unneeded(block: Block, start: int, end: int, consumers: list[ConsumerState]) -> Iterator[Range]:
-    concerned = [consumer for consumer in consumers if consumer.may_need(start, end)]
+    concerned = [consumer for consumer in consumers if _may_need(consumer, start, end)]
     if not concerned:
         yield start, end
         return
@@ -119,5 +119,27 @@ def _unneeded(block: Block, start: int, end: int, consumers: list[ConsumerState]
         return
     for sequence in range(start, end):
         subject = block.subject(sequence - block.base)
-        if not any(consumer.needs(sequence, subject) for consumer in concerned):
+        if not any(_needs(consumer, sequence, subject) for consumer in concerned):
             yield sequence, sequence + 1
+
+
+def _needs(consumer: ConsumerState, sequence: int, subject: str) -> bool:
+    """Whether the message must stay for the consumer's sake (RET-13), whether or not a client is there (RET-16)."""
+    if not consumer.terms.filter.matches(subject):
+        return False
+    return sequence >= consumer.position.next or sequence in consumer.pending or sequence in consumer.given_up
+
+
+def _may_need(consumer: ConsumerState, start: int, end: int) -> bool:
+    """Whether the consumer may need any message of [start, end)."""
+    return (
+        consumer.position.next < end
+        or consumer.pending.first_in(start, end) is not None
+        or consumer.given_up.meets(start, end)
+    )
+
+
+def first_needed(consumer: ConsumerState) -> int:
+    """The consumer needs no message below this sequence."""
+    lowest = (consumer.pending.lowest(), consumer.given_up.lowest(), consumer.position.next)
+    return min(sequence for sequence in lowest if sequence is not None)

@@ -7,43 +7,32 @@ leaves the table at the end of the drain in which its last message goes, whateve
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
 from railgun.model.subjects import Filter
+from railgun.semantics.messages.block_store import BlockStore, Following
 from railgun.semantics.messages.blocks import Block, Entry, Removed
 from railgun.semantics.messages.budget import Caches
 from railgun.semantics.messages.tail import Tail
 from railgun.state import keys
 from railgun.state.table import Overlay
-from railgun.state.unreadable_entries import decoded
 
-CACHED_BLOCKS = 64
 FORGOTTEN_BLOCKS = 1_000  # at most in one drain
 
 
-class MessageIndex:
+class MessageIndex(BlockStore):
     """Entries by sequence over the blocks in an overlay, with the tail of the drain that runs."""
 
     def __init__(self, overlay: Overlay, incarnation: int, next_sequence: int, caches: Caches) -> None:
-        self._overlay = overlay
-        self._caches = caches
-        self._incarnation = incarnation
-        self._cache: OrderedDict[int, Block] = OrderedDict()
-        self._dirty: dict[int, Block] = {}  # blocks whose bitmap changed in this drain
-        self._useless: dict[
-            int, None
-        ] = {}  # blocks in the table without any message, from before they were dropped at once
+        super().__init__(overlay, incarnation, caches)
+        # blocks in the table without any message, from before they were dropped at once
+        self._useless: dict[int, None] = {}
         self._dropped: set[int] = set()  # by the last drain
         self._offsets: dict[int, int] = {}  # exact offsets that the table does not hold yet
-        self._found_offset: tuple[int, int | None] = (
-            0,
-            None,
-        )  # base and exact offset of the block asked for last
-        self._hint: Block | None = None  # where the last look-up ended: neighbours follow each other
+        # base and exact offset of the block asked for last
+        self._found_offset: tuple[int, int | None] = (0, None)
         self._lowest = 0  # no block begins below: spares a scan over what was removed long ago
         self._tail = Tail(next_sequence)
 
@@ -94,7 +83,7 @@ class MessageIndex:
         lowest = self._overlay.floor(prefix, prefix + keys.number(start))
         lowest_base = 0 if lowest is None else keys.sequence_in(lowest[0])
         removed = keys.all_of(keys.REMOVED, self._incarnation)
-        bitmaps = _Following(self._overlay.scan(removed, removed + keys.number(lowest_base)))
+        bitmaps = Following(self._overlay.scan(removed, removed + keys.number(lowest_base)))
         for key, data in self._overlay.scan(prefix, prefix + keys.number(lowest_base)):
             block = self._load(keys.sequence_in(key), data, bitmaps)
             if block.end > start:
@@ -249,79 +238,13 @@ class MessageIndex:
         for kind in (keys.BLOCK, keys.REMOVED, keys.OFFSET):
             self._overlay.discard(keys.of(kind, self._incarnation, base))
         known: dict[int, Any]
-        for known in (self._cache, self._dirty, self._offsets, self._useless):
+        for known in (self._offsets, self._useless):
             known.pop(base, None)
-        self._caches.drop(self._incarnation, base)
-        if self._hint is not None and self._hint.base == base:
-            self._hint = None
+        self._forget(base)
 
     def note_offsets(self, offsets: Mapping[int, int]) -> None:
         """The drain is committed: base of each of its blocks to the offset in the log."""
         self._offsets.update((base, at) for base, at in offsets.items() if base not in self._dropped)
-
-    # -- inside
-
-    def _remember(self, block: Block) -> None:
-        self._cache[block.base] = block
-        self._caches.keep(self._incarnation, block.base, block.memory, partial(self._let_go, block.base))
-        if len(self._cache) > CACHED_BLOCKS:
-            oldest = next(iter(self._cache))
-            self._caches.drop(self._incarnation, oldest)
-            self._let_go(oldest)
-
-    def _let_go(self, base: int) -> None:
-        dropped = self._cache.pop(base, None)
-        if dropped is not None and dropped is self._hint:
-            self._hint = None  # a second copy of the block must not live beside this one
-
-    def _load(self, base: int, data: bytes, bitmaps: _Following | None = None) -> Block:
-        """The block; ``bitmaps`` are those of it and all that follow, if they are at hand."""
-        block = self._dirty.get(base) or self._cache.get(base)
-        if block is None:
-            block = decoded(keys.of(keys.BLOCK, self._incarnation, base), Block.decode, base, data)
-            key = keys.of(keys.REMOVED, self._incarnation, base)
-            removed = self._overlay.get(key) if bitmaps is None else bitmaps.find(key)
-            if removed is not None:
-                decoded(key, block.load_removed, removed)
-            self._remember(block)
-        return block
-
-    def _block_at_or_below(self, sequence: int) -> Block | None:
-        prefix = keys.all_of(keys.BLOCK, self._incarnation)
-        found = self._overlay.floor(prefix, prefix + keys.number(sequence))
-        return None if found is None else self._load(keys.sequence_in(found[0]), found[1])
-
-    def _block_of(self, sequence: int) -> Block | None:
-        block = self._hint
-        if block is None or not block.base <= sequence < block.end:
-            following = None if block is None else self._cache.get(block.end)
-            if following is not None and following.base <= sequence < following.end:
-                block = following
-            else:
-                block = self._block_at_or_below(sequence)
-            if block is None or sequence >= block.end:
-                return None
-            self._hint = block
-        return block
-
-    def _block_after(self, sequence: int) -> Block | None:
-        prefix = keys.all_of(keys.BLOCK, self._incarnation)
-        for key, data in self._overlay.scan(prefix, prefix + keys.number(sequence)):
-            return self._load(keys.sequence_in(key), data)
-        return None
-
-
-class _Following:
-    """Values by key, found in one pass: each key that is asked for is greater than the one before."""
-
-    def __init__(self, entries: Iterator[tuple[bytes, bytes]]) -> None:
-        self._entries = entries
-        self._next = next(entries, None)
-
-    def find(self, key: bytes) -> bytes | None:
-        while self._next is not None and self._next[0] < key:
-            self._next = next(self._entries, None)
-        return self._next[1] if self._next is not None and self._next[0] == key else None
 
 
 def _of_block(block: Block, start: int, stop: int, step: int, subjects: Filter | None) -> Iterator[Entry]:

@@ -9,23 +9,18 @@ drops the index with its drain builds it anew from the blocks, scratch space inc
 
 from __future__ import annotations
 
-import struct
-from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import NamedTuple
 
 from railgun.model.subjects import Filter
 from railgun.semantics.messages.budget import SEQUENCES_BYTES, SUBJECT_BYTES, Share
+from railgun.semantics.messages.subject_scratch import COUNT_BITS, COUNT_MASK, SubjectScratch
 from railgun.semantics.messages.subject_search import BEGINNING, Place, SortedSubjects, scan
-from railgun.state import keys
 from railgun.state.table import Scratch
 
-_COUNT_BITS = 32
-_COUNT_MASK = (1 << _COUNT_BITS) - 1
-_PACKED = struct.Struct("=QI")
 _SAMPLE = 16  # subjects by which the size of all is told
 _ALL_STEPS = 1 << 62
 
@@ -58,14 +53,11 @@ class SubjectIndex:
         self._older: dict[str, int] = {}  # the same, of subjects that did not change for longer
         self._sequences: dict[str, deque[int]] | None = {} if ordered else None
         self._incarnation = incarnation
-        self._prefix = keys.number(incarnation)
-        self._scratch = scratch
+        self._beyond = None if scratch is None else SubjectScratch(scratch, incarnation)
         self._budget = budget
         # How many subjects there are, once some went to the scratch space. There, one that is in memory is out of date.
         self._total: int | None = None
         self._view = SortedSubjects()  # of those in memory
-        if scratch is not None:
-            scratch.clear(self._prefix)
 
     @property
     def ordered(self) -> bool:
@@ -81,11 +73,11 @@ class SubjectIndex:
         return len(self._packed) if self._total is None else self._total
 
     def count(self, subject: str) -> int:
-        return self._find(subject) & _COUNT_MASK
+        return self._find(subject) & COUNT_MASK
 
     def last(self, subject: str) -> int:
         """The newest existing sequence on the subject, 0 if there is none."""
-        return self._find(subject) >> _COUNT_BITS
+        return self._find(subject) >> COUNT_BITS
 
     def oldest(self, subject: str) -> int:
         """The oldest existing sequence on the subject; only where sequences are kept, or there is at most one."""
@@ -98,10 +90,10 @@ class SubjectIndex:
     def next(self, subject: str, start: int) -> int | None:
         """The oldest existing sequence on the subject from ``start`` on, 0 if there is none; None if that is not known here."""
         packed = self._find(subject)
-        last = packed >> _COUNT_BITS
+        last = packed >> COUNT_BITS
         if last < start:
             return 0
-        if last == start or packed & _COUNT_MASK == 1:
+        if last == start or packed & COUNT_MASK == 1:
             return last
         if self._sequences is None:
             return None
@@ -116,15 +108,13 @@ class SubjectIndex:
         if chosen is not None and not chosen.everything:
             return {one.subject: one.messages for one in self.search(chosen, BEGINNING, _ALL_STEPS)[0]}
         found = {
-            subject: packed & _COUNT_MASK
+            subject: packed & COUNT_MASK
             for part in (self._older, self._packed)
             for subject, packed in part.items()
         }
-        if self._total is not None and self._scratch is not None:
-            for key, value in self._scratch.scan(self._prefix):
-                subject = key[len(self._prefix) :].decode("utf-8")
-                if subject not in found:
-                    found[subject] = _PACKED.unpack_from(value)[1]
+        if self._total is not None and self._beyond is not None:
+            for subject, count in self._beyond.counts():
+                found.setdefault(subject, count)
         return found
 
     def search(self, chosen: Filter, place: Place, steps: int) -> tuple[list[FoundSubject], Place | None]:
@@ -143,15 +133,14 @@ class SubjectIndex:
                     return found, None
                 beyond, number = True, 0
                 continue
-            subjects, further, steps = scan(
-                self._seek_beyond if beyond else self._view.seek, chosen.patterns[number], text, steps
-            )
+            seek = self._beyond.seek if beyond and self._beyond is not None else self._view.seek
+            subjects, further, steps = scan(seek, chosen.patterns[number], text, steps)
             for subject in subjects:
                 held = self._held(subject)
                 packed = held or (self._read(subject)[0] if beyond else 0)
                 if packed:
                     again = beyond and held > 0
-                    found.append(FoundSubject(subject, packed & _COUNT_MASK, packed >> _COUNT_BITS, again))
+                    found.append(FoundSubject(subject, packed & COUNT_MASK, packed >> COUNT_BITS, again))
             if further is None:
                 number, text = number + 1, ""
             else:
@@ -161,7 +150,7 @@ class SubjectIndex:
     def add(self, subject: str, sequence: int) -> None:
         if subject not in self._packed:
             self._recall(subject)
-        self._packed[subject] = sequence << _COUNT_BITS | ((self._packed.get(subject, 0) & _COUNT_MASK) + 1)
+        self._packed[subject] = sequence << COUNT_BITS | ((self._packed.get(subject, 0) & COUNT_MASK) + 1)
         if self._sequences is not None:
             self._sequences.setdefault(subject, deque()).append(sequence)
 
@@ -178,16 +167,14 @@ class SubjectIndex:
                 if subject not in packed:
                     self._recall(subject)
         for subject, count in Counter(subjects).items():
-            packed[subject] = newest[subject] << _COUNT_BITS | (
-                (packed.get(subject, 0) & _COUNT_MASK) + count
-            )
+            packed[subject] = newest[subject] << COUNT_BITS | ((packed.get(subject, 0) & COUNT_MASK) + count)
 
     def discard(self, subject: str, sequence: int, before: Callable[[str, int], int]) -> None:
         """A message is gone. ``before(subject, sequence)`` finds the newest one below it, asked only if needed."""
         if self._total is not None and subject not in self._packed:
             self._recall(subject)
         packed = self._packed[subject]
-        count = (packed & _COUNT_MASK) - 1
+        count = (packed & COUNT_MASK) - 1
         if self._sequences is not None:
             kept = self._sequences[subject]
             if kept[0] == sequence:
@@ -197,10 +184,10 @@ class SubjectIndex:
         if count == 0:
             self._drop(subject)
             return
-        last = packed >> _COUNT_BITS
+        last = packed >> COUNT_BITS
         if last == sequence:
             last = self._sequences[subject][-1] if self._sequences is not None else before(subject, sequence)
-        self._packed[subject] = last << _COUNT_BITS | count
+        self._packed[subject] = last << COUNT_BITS | count
 
     def discard_run(self, subject: str, count: int, newest: int, before: Callable[[str, int], int]) -> None:
         """So many messages are gone, up to ``newest``; as :meth:`discard`, where sequences are not kept."""
@@ -208,12 +195,12 @@ class SubjectIndex:
         if self._total is not None and subject not in self._packed:
             self._recall(subject)
         packed = self._packed[subject]
-        left = (packed & _COUNT_MASK) - count
+        left = (packed & COUNT_MASK) - count
         if left == 0:
             self._drop(subject)
             return
-        last = packed >> _COUNT_BITS
-        self._packed[subject] = (before(subject, newest) if last == newest else last) << _COUNT_BITS | left
+        last = packed >> COUNT_BITS
+        self._packed[subject] = (before(subject, newest) if last == newest else last) << COUNT_BITS | left
 
     def clear(self) -> None:
         self._packed.clear()
@@ -221,13 +208,13 @@ class SubjectIndex:
         self._view.clear()
         if self._sequences is not None:
             self._sequences.clear()
-        if self._total is not None and self._scratch is not None:
+        if self._total is not None and self._beyond is not None:
             self._total = None
-            self._scratch.clear(self._prefix)
+            self._beyond.clear()
 
     def settle(self) -> None:
         """Leave subjects to the scratch space where the shard holds too many."""
-        if self._budget is None or self._scratch is None:
+        if self._budget is None or self._beyond is None:
             return
         held, each = len(self._packed) + len(self._older), self._bytes_of_one()
         excess = self._budget.excess(self._incarnation, held * each)
@@ -235,16 +222,13 @@ class SubjectIndex:
             return
         if self._total is None:
             self._total = len(self._packed)
-        leaving: dict[bytes, bytes | None] = {}
+        leaving: list[tuple[str, int, Collection[int]]] = []
         for _ in range(min(-(-excess // each), held)):
             if not self._older:
                 self._older, self._packed = self._packed, {}
             subject, packed = self._older.popitem()
-            value = _PACKED.pack(packed >> _COUNT_BITS, packed & _COUNT_MASK)
-            if self._sequences is not None:
-                value += array("q", self._sequences.pop(subject)).tobytes()
-            leaving[self._key(subject)] = value
-        self._scratch.apply(leaving)
+            leaving.append((subject, packed, () if self._sequences is None else self._sequences.pop(subject)))
+        self._beyond.put(leaving)
         self._budget.excess(self._incarnation, (len(self._packed) + len(self._older)) * each)
 
     def _bytes_of_one(self) -> int:
@@ -268,19 +252,9 @@ class SubjectIndex:
     def _held(self, subject: str) -> int:
         return self._packed.get(subject) or self._older.get(subject, 0)
 
-    def _seek_beyond(self, begin: str) -> Iterator[str]:
-        """Subjects that the scratch space knows, from the text on, ascending."""
-        assert self._scratch is not None
-        for key, _ in self._scratch.scan(self._prefix, self._key(begin)):
-            yield key[len(self._prefix) :].decode("utf-8")
-
     def _read(self, subject: str) -> tuple[int, deque[int]]:
-        """What the scratch space has on the subject: the packed number, 0 if nothing, and its sequences."""
-        value = None if self._scratch is None else self._scratch.get(self._key(subject))
-        if value is None:
-            return 0, deque()
-        last, count = _PACKED.unpack_from(value)
-        return last << _COUNT_BITS | count, deque(memoryview(value)[_PACKED.size :].cast("q"))
+        """What is beyond memory on the subject: the packed number, 0 if nothing, and its sequences."""
+        return (0, deque()) if self._beyond is None else self._beyond.get(subject)
 
     def _recall(self, subject: str) -> None:
         """The subject is about to change: into memory with it. One that is nowhere is new."""
@@ -303,9 +277,6 @@ class SubjectIndex:
         del self._packed[subject]
         if self._sequences is not None:
             del self._sequences[subject]
-        if self._total is not None and self._scratch is not None:
+        if self._total is not None and self._beyond is not None:
             self._total -= 1
-            self._scratch.apply({self._key(subject): None})
-
-    def _key(self, subject: str) -> bytes:
-        return self._prefix + subject.encode("utf-8", "surrogatepass")  # a pattern may be any text
+            self._beyond.drop(subject)

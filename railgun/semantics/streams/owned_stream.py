@@ -190,7 +190,7 @@ class OwnedStream(StoredMessages):
 
     @property
     def copied_below(self) -> int:
-        """The bodies of all messages below this sequence are in the table (:mod:`railgun.semantics.messages.stragglers`); 0: of none."""
+        """The bodies of all messages below this sequence are in the table (:mod:`railgun.semantics.streams.stragglers`); 0: of none."""
         return self.bodies.copied_below
 
     @copied_below.setter

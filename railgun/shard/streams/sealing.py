@@ -6,9 +6,9 @@ from bisect import bisect_left
 from itertools import pairwise
 
 from railgun.semantics.messages.packed_bodies import pack_bodies
-from railgun.semantics.messages.stragglers import log_start
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
+from railgun.semantics.streams.stragglers import log_start
 from railgun.shard.consumers.dead_letters import ReadLog
 from railgun.shard.drain import Drain, LogAppend, Trim
 from railgun.shard.streams.straggler_copies import StragglerCopies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from railgun.semantics.messages import stragglers
+from railgun.semantics.streams import stragglers
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.reading import place_of
 from railgun.shard.consumers.dead_letters import LogUnreadable, ReadLog

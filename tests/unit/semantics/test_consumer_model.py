@@ -24,7 +24,7 @@ from railgun.semantics.consumers.configuration.consumer_configuration import (
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.pending import parked
 from railgun.semantics.consumers.pending import pending_runs as pending
-from railgun.semantics.messages import index, tail
+from railgun.semantics.messages import block_store, tail
 from railgun.semantics.steps import finish
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.removal import PurgeRequest, delete_message, purge
@@ -41,7 +41,7 @@ def _small_blocks() -> Iterator[None]:
     """Small blocks everywhere, so that short histories cross every border."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tail, "BLOCK_SIZE", 3)
-        patch.setattr(index, "CACHED_BLOCKS", 2)
+        patch.setattr(block_store, "CACHED_BLOCKS", 2)
         patch.setattr(pending, "_SHIFT", 2)
         patch.setattr(parked, "PARKED_AT_MOST", PARKED)
         yield

@@ -18,7 +18,7 @@ from railgun.model.subjects import Filter, matches
 from railgun.protocol import avro as wire
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.delivery.selection import runs_in
-from railgun.semantics.messages import blocks, index, tail
+from railgun.semantics.messages import block_store, blocks, index, tail
 from railgun.semantics.messages.blocks import NEVER, Block, Entry, build
 from railgun.semantics.steps import finish
 from railgun.semantics.streams.owned_stream import OwnedStream
@@ -35,7 +35,7 @@ def _small_blocks() -> Iterator[None]:
     """Small blocks and a small cache, so that short histories cross every border."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tail, "BLOCK_SIZE", 3)
-        patch.setattr(index, "CACHED_BLOCKS", 2)
+        patch.setattr(block_store, "CACHED_BLOCKS", 2)
         patch.setattr(index, "FORGOTTEN_BLOCKS", 2)
         yield
 

@@ -9,7 +9,7 @@ import pytest
 from railgun.client.facade.railgun import Railgun
 from railgun.protocol.commands import AckRun, Pull
 from railgun.protocol.replies import Located
-from railgun.semantics.messages import stragglers
+from railgun.semantics.streams import stragglers
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.streams import owned as ownership
 from railgun.state import keys
