@@ -126,7 +126,7 @@ class AlreadyAcknowledged(RailgunError):
 
 
 class ConsumerBound(RailgunError):
-    """Somebody listens on the push consumer already, and it has no group to share its messages."""
+    """A client listens on the push consumer already, and it has no group to share its messages."""
 
     def __init__(self, consumer: str) -> None:
         self.consumer = consumer

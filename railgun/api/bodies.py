@@ -167,7 +167,7 @@ def addressed_otherwise(config: StreamConfig, name: str) -> Refusal | None:
 
 
 def unreadable(config: ConfigModel, numbers: Mapping[str, range]) -> Refusal | None:
-    """A number that NATS has no room for, or a moment that is none (C-41)."""
+    """The refusal of a number that NATS has no room for, or of a time that is not valid (C-41)."""
     for name, room in numbers.items():
         value = getattr(config, name)
         if value is not None and value not in room:

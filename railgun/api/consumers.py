@@ -1,7 +1,7 @@
 """Calls about consumers: what a create asks for, and the answers.
 
 Like :mod:`railgun.api.streams` it never raises for what a caller sent. Whether the rules allow a configuration is decided
-in :mod:`railgun.semantics.consumers`; what is only in the owner's memory (who waits, who listens) is handed in.
+in :mod:`railgun.semantics.consumers`; what is only in the owner's memory (pulls that wait, clients that listen) is handed in.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Activity(NamedTuple):
     """What only the owner's memory knows of a consumer."""
 
     waiting: int  # pulls
-    bound: bool  # somebody listens where it pushes to
+    bound: bool  # a client listens where it pushes to
 
 
 class _Creation(ConfigModel):

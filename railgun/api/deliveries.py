@@ -1,4 +1,4 @@
-"""What a consumer is told in bytes: the bodies of pull requests and of acknowledgements, and the numbers of an ack subject.
+"""Bodies that a consumer gets: those of pull requests and of acknowledgements, and the numbers of an ack subject.
 
 Nothing here raises. A pull that cannot be understood is told why in words; an acknowledgement that cannot be understood is
 an unknown one, which resolves nothing.
@@ -42,7 +42,7 @@ def parse_pull(body: bytes) -> Pull | str:
     given: dict[str, Any] = {name: named[name] for name in _PULL_FIELDS if name in named}
     for name, value in given.items():
         if type(value) is not _PULL_FIELDS[name]:
-            return f"{name} is no {'flag' if _PULL_FIELDS[name] is bool else 'number'}"
+            return f"{name} is not {'true or false' if _PULL_FIELDS[name] is bool else 'a whole number'}"
         if value < 0 and name != "batch":
             return f"{name} can not be negative"
     return Pull(

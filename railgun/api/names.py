@@ -1,7 +1,7 @@
 """Names of the API: ``STREAM.MSG.GET.ORDERS`` and its kin, taken apart once, and who answers each.
 
 :func:`parse` promises that the stream of a parsed name is not empty where the operation needs one, and that ``rest`` is
-there where it needs more. A name that is not here is nobody's: the caller is told that no one answers.
+there where it needs more. A name that is not here has no handler: the caller is told that no one answers.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ApiName(NamedTuple):
 
 
 def parse(name: str) -> ApiName | None:
-    """The name taken apart, with or without ``$JS.API.``; None if it is no name of the API."""
+    """The name taken apart, with or without ``$JS.API.``; None if it is not a name of the API."""
     name = name.removeprefix(PREFIX)
     alone = _BY_NAME.get(name)
     if alone is not None:

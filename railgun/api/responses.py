@@ -57,7 +57,7 @@ def error_response(operation: Operation, refusal: Refusal) -> Frame:
 
 
 def refusal_frame(refusal: Refusal) -> Frame:
-    """A refusal of something that is no call we know."""
+    """The refusal of a request that is not a known call."""
     return _frame(_TYPE + "error_response", {"error": refusal.as_json()})
 
 

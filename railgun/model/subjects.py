@@ -1,7 +1,7 @@
 """Subjects and their wildcards: what is valid, what matches, what overlaps (SUB).
 
-Everything here is a pure function of texts. The functions are total: a text that is no valid pattern matches nothing
-and raises nothing. Whoever takes a subject from outside asks :func:`is_valid` or :func:`is_literal` first.
+Everything here is a pure function of texts. The functions are total: a text that is not a valid pattern matches
+nothing and raises nothing. Code that takes a subject from outside asks :func:`is_valid` or :func:`is_literal` first.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _MOST = 2**31 - 1
 
 
 class BadSource(ValueError):
-    """The source of a transform is no valid subject."""
+    """The source of a transform is not a valid subject."""
 
 
 class BadDestination(ValueError):

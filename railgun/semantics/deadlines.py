@@ -14,7 +14,7 @@ _SLACK = 64  # entries that no longer count, before the heap is built anew
 class Deadlines(Generic[K]):
     """One deadline for each key. It is never too late; one that turns out too early costs a look.
 
-    So whoever shortens a wait says so, and whoever ends one need not.
+    So a wait that becomes shorter must be told, and one that ends need not.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Long work in steps, so that whoever runs it may stop in between and go on later.
+"""Long work in steps, so that its caller may stop in between and go on later.
 
 A step yields what it cost: about how many messages it looked at or removed. Between two steps the stream may change, so
 work that is under way remembers sequences and subjects, never blocks or iterators.

@@ -61,7 +61,7 @@ def restore(
             if key not in skipped:
                 skipped.add(key)
                 log.error(
-                    "%s: a record of the changelog is skipped, its key is no key: %s", name, key.hex()[:80]
+                    "%s: a record of the changelog is skipped, its key is not valid: %s", name, key.hex()[:80]
                 )
         table.apply(changes, reached=Reached(batch[-1].offset + 1, batch[-1].written))
         count += len(batch)

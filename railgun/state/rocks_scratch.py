@@ -39,7 +39,7 @@ def scan(db: Any, prefix: bytes, start: bytes, path: Path) -> Iterator[tuple[byt
     except Exception as error:
         raise told(error, path) from error
     finally:
-        del cursor  # it keeps the store locked for as long as somebody keeps this frame
+        del cursor  # it keeps the store locked for as long as this frame is kept
 
 
 class RocksScratch:

@@ -1,4 +1,4 @@
-"""What can be wrong with a store on disk, told from RocksDB's words: damaged, out of order, or in somebody's hands.
+"""What can be wrong with a store on disk, told from RocksDB's words: damaged, out of order, or held by another process.
 
 ======================  ==========================================================================
 :class:`StoreDamaged`   what is on disk is not what was written: the changelog has it, wipe and restore
@@ -28,7 +28,7 @@ class StoreFailed(StoreError):
 
 
 class StoreInUse(StoreError):
-    """RocksDB's own lock is held by somebody else."""
+    """RocksDB's own lock is held by another process."""
 
 
 # RocksDB names its LOCK file where it could not get it. The word alone is not enough: every damaged b-lock has it.
@@ -42,7 +42,7 @@ def told(error: BaseException, path: Path) -> StoreError:
     text = str(error)
     if any(sign in text for sign in _LOCK):
         return StoreInUse(f"the store {path} is in use: {text}")
-    # A value that is no JSON, or lacks a field, was read well and is not what was written.
+    # A value that is not JSON, or lacks a field, was read well and is not what was written.
     if text.startswith(_DAMAGE) or isinstance(error, ValueError | LookupError | TypeError):
         return StoreDamaged(f"the store {path} is damaged: {text}")
     return StoreFailed(

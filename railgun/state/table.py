@@ -68,7 +68,7 @@ class Table(Protocol):
         """All of the changes, or after a crash or an error none of them.
 
         ``reached``: how far the table has followed its changelog with them; it moves with them or not at all.
-        ``companions`` are kept beside the values of their keys, for as long as there is room. They are no part of the
+        ``companions`` are kept beside the values of their keys, for as long as there is room. They are not part of the
         state: one may be missing at any time, and a table that was restored has none.
         """
 

@@ -1,4 +1,4 @@
-"""Records of a table that cannot be read: how whoever meets one says so, and whose it is.
+"""Records of a table that cannot be read: how its reader reports one, and whose it is.
 
 A value may be damaged, or written by a version that is not known yet. It is never taken for a bad command, and never for a
 reason to stop the shard: what it belongs to is set aside, everything else is served, and nothing is removed.

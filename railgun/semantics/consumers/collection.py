@@ -19,7 +19,7 @@ class Consumers(KnownConsumers):
     def create(self, config: ConsumerConfig, now: int, begins: start.Start | None = None) -> ConsumerState:
         """A consumer with a normalised configuration and a name; where it starts is decided here, once (STA-12).
 
-        ``begins``: what :func:`start.find` found just now, if somebody has looked.
+        ``begins``: what :func:`start.find` found just now, if it was called.
         """
         self._tell_evicted()
         self._made += 1
@@ -79,7 +79,7 @@ class Consumers(KnownConsumers):
         self._interest.clear()
         self.events.append(Event("deleted", consumer.name))
         if self._stream.config.retention == "interest":
-            # On all subjects: what lies before the start of whoever matches it would stay for ever.
+            # On all subjects: a message before the start of every consumer that matches it would stay for ever.
             start, end = (
                 min(retention.first_needed(consumer), consumer.floor.stream),
                 self._stream.last_seq + 1,
@@ -102,9 +102,9 @@ class Consumers(KnownConsumers):
         retention.drop_all_unneeded(self._stream, 0, self._stream.last_seq + 1, wanted)
 
     def purged(self, next_sequence: int, chosen: Filter | None = None) -> None:
-        """Nothing (on the chosen subjects) is left below the sequence: whoever wants no others goes on there (DEL-12, DEL-14).
+        """Nothing (on the chosen subjects) is left below the sequence: consumers that want no others go on there (DEL-12, DEL-14).
 
-        Whoever wants all of these and more goes on with the first message of the stream.
+        Consumers that want all of these and more go on with the first message of the stream.
         """
         for consumer in self:
             if chosen is None:

@@ -65,7 +65,7 @@ class ConsumerState:
         )  # what an ack of policy `all` covered, or where the consumer began (STA-11)
         self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
         self.given_up = GivenUp(stream.overlay, stream.incarnation, number)
-        self.acknowledged = 0  # since it was loaded: every so many of them are sampled
+        self.acknowledged = 0  # since it was loaded: a part of them is sampled
         self._configure(config, start)
 
     @classmethod
@@ -136,7 +136,7 @@ class ConsumerState:
 
     @property
     def num_redelivered(self) -> int:
-        """Those that were delivered more than once (CON-30)."""
+        """Pending messages that were delivered more than once (CON-30)."""
         return 0 if self.terms.max_deliver == 1 else self.pending.redelivered
 
     @property
@@ -168,7 +168,7 @@ class ConsumerState:
     # -- what happens to it
 
     def take(self, batch: int, max_bytes: int, now: int) -> Taken:
-        """Deliver at most so many messages and bytes (0: no limit)."""
+        """Deliver at most ``batch`` messages and ``max_bytes`` (0: no limit)."""
         return delivery.take(self, batch, max_bytes, now)
 
     def peek(self) -> Entry | None:

@@ -1,4 +1,4 @@
-"""What happens at a consumer that somebody outside may want to hear of: advisories, metrics, dead letters."""
+"""Events of a consumer that are reported to others: advisories, metrics, dead letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Kind = Literal["max_deliver", "terminated", "nak", "ack_sample", "created", "del
 
 
 class Event(NamedTuple):
-    """One of them; what a kind does not have is zero or empty.
+    """An event. Fields that do not apply to its kind are 0 or empty.
 
     ``dead``: the message ran out of deliveries or was terminated, and its consumer names a stream that takes a copy. It is
     raised before a work queue removes the message.

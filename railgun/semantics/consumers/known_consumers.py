@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from railgun.semantics.streams.owned_stream import OwnedStream
 
 REMEMBERED_SUBJECTS = (
-    100_000  # whether somebody is interested: a stream of ever new ones must not grow without bound
+    100_000  # whose interest is remembered: a stream of ever new ones must not grow without bound
 )
 DELETED = "Unacknowledged message was deleted"
 
@@ -29,7 +29,7 @@ class KnownConsumers:
 
     def __init__(self, stream: OwnedStream) -> None:
         self._stream = stream
-        self.events: list[Event] = []  # of the drain that runs; whoever tells of them clears the list
+        self.events: list[Event] = []  # of the drain that runs; cleared by the shard that reports them
         self.removals = Removals()
         self._evicted: list[
             tuple[int, int, dict[str, int]]
@@ -86,7 +86,7 @@ class KnownConsumers:
         return self._by_name.get(name)
 
     def refusal(self, name: str) -> Refusal | None:
-        """Why a consumer that is not among those that are served cannot be asked; None if there is no such reason."""
+        """Why the consumer cannot be asked, if it is set aside or may be; None otherwise."""
         if name in self._by_name or not self.unreadable:
             return None
         if name in self.unreadable:
@@ -112,7 +112,10 @@ class KnownConsumers:
     # -- what happens to messages
 
     def evicted(self, sequence: int, subject: str) -> None:
-        """One message made room for another, and is no longer pending anywhere (LIM-17). Consumers are told of many at once, before anybody looks at them again."""
+        """One message made room for another, and is no longer pending anywhere (LIM-17).
+
+        Consumers are told of many at once, before they are looked at again.
+        """
         if self._evicted:
             begin, end, subjects = self._evicted[-1]
             # Below the first message of the stream there is nothing else that a run could take along.
@@ -141,7 +144,7 @@ class KnownConsumers:
                     consumer.tell("terminated", run, reason=DELETED)  # DEL-15
 
     def removed_run(self, begin: int, end: int, subjects: Mapping[str, int]) -> None:
-        """All messages of [begin, end) are gone; so many of each subject."""
+        """All messages of [begin, end) are gone; ``subjects``: how many of each."""
         self._tell_evicted()
         self.removals.note(begin, end, subjects)
         for consumer in list(self._holding.values()):
@@ -182,7 +185,7 @@ class KnownConsumers:
 
     @property
     def touched(self) -> list[ConsumerState]:
-        """Those that changed in the drain that runs: what is pending there may have become less."""
+        """Consumers that changed in the drain that runs: they may have less pending."""
         self._tell_evicted()
         return list(self._touched.values())
 

@@ -108,7 +108,7 @@ class Block:
 
     @property
     def subjects(self) -> list[str]:
-        """Each subject once; taken apart when somebody asks, because many a block is only passed over."""
+        """Each subject once; taken apart when they are asked for, because many a block is only passed over."""
         if self._subjects is None:
             self._subjects = self._joined.split(_BETWEEN)
         return self._subjects

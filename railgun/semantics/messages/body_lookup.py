@@ -83,7 +83,7 @@ class BodyLookup:
 
     @property
     def may_have_some(self) -> bool:
-        """Whether the table may hold bodies of messages that are no copies."""
+        """Whether the table may hold bodies of messages other than copies."""
         return self.keeps or self._incarnation in self._memory.untidy
 
     def _may_have(self, sequence: int) -> bool:
@@ -99,7 +99,7 @@ class BodyLookup:
             self._memory.untidy.add(self._incarnation)
 
     def drop_strays(self, first: int, most: int) -> int:
-        """Remove so many at most; how many it were. Untidy no more if that was all."""
+        """Remove at most ``most``; returns how many. The stream is tidy if that was all."""
         doomed = list(islice(self._strays(first), most))
         for key in doomed:
             self._overlay.delete(key)
@@ -110,7 +110,7 @@ class BodyLookup:
         return len(doomed)
 
     def _strays(self, first: int) -> Iterator[bytes]:
-        """Their keys, as things are now: below the first message; and where none are kept, all that are no copies.
+        """Keys of stray bodies, as things are now: below the first message; and where none are kept, all but the copies.
 
         What is a stray is never remembered: a body that is one now is a copy once its message is a straggler.
         """

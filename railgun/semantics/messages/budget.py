@@ -1,7 +1,7 @@
 """The memory of a worker: what its shards, and their streams, may hold together. What is beyond is found through the table.
 
 Limits are in bytes of the process, as near as they can be told, and hold for all shards of a worker together: how many shards
-and streams there are has no bound of its own. Whoever has grown gives up its own oldest; half of each pool is left to all in
+and streams there are has no bound of its own. A holder that has grown gives up its own oldest; half of each pool is left to all in
 equal parts, so that a large stream does not slow all others down.
 """
 
@@ -41,7 +41,7 @@ class Pool:
         return self._total
 
     def excess(self, holder: Holder, held: int) -> int:
-        """The holder has so many bytes now; how many of them it is to give up."""
+        """How many bytes the holder is to give up, now that it has this many."""
         with self._guard:
             self._total += held - self._held.get(holder, 0)
             self._held[holder] = held
@@ -76,7 +76,7 @@ class Share:
         self._shard = shard
 
     def excess(self, incarnation: int, held: int) -> int:
-        """The stream has so many bytes now; how many of them it is to give up."""
+        """How many bytes the stream is to give up, now that it has this many."""
         return self._pool.excess((self._shard, incarnation), held)
 
     def forget(self, incarnation: int) -> None:
@@ -95,7 +95,7 @@ class Caches:
         self._total = 0
 
     def keep(self, incarnation: int, what: Hashable, size: int, let_go: Callable[[], None]) -> None:
-        """The stream holds this, of so many bytes, until it is told to let go. What was kept last never is."""
+        """The stream holds this, of ``size`` bytes, until it is told to let go. What was kept last never is."""
         self.drop(incarnation, what)
         self._kept[incarnation, what] = (size, let_go)
         self._of.setdefault(incarnation, set()).add(what)

@@ -39,7 +39,7 @@ class IdDigest:
 
     @classmethod
     def after(cls, held: int, needed: int) -> IdDigest:
-        """The next one of a stream that holds so many ids: there are few at any time, and none is out of proportion."""
+        """The next digest of a stream that holds this many ids: there are few at any time, and none is out of proportion."""
         return cls(max(min(held, LARGEST), needed))
 
     def __bool__(self) -> bool:
@@ -63,7 +63,7 @@ class IdDigest:
             slots[slot] = (hashed >> _HASH_SHIFT & mark_mask) << bits | number
 
     def suspects(self, ids: Sequence[str], hashes: Sequence[int]) -> list[str]:
-        """Those of the ids that need a closer look; of new ones, an eighth at most."""
+        """Ids that need a closer look; an eighth of the new ones at most."""
         return list(compress(ids, map(self._sieve.__getitem__, map(self._hole, hashes))))
 
     def blocks_of(self, message_id: str) -> list[int]:

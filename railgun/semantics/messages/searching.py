@@ -128,7 +128,7 @@ def some_from(
 def stretch(
     stored: StoredMessages, start: int, end: int, wanted: Filter, blocks: int
 ) -> tuple[list[tuple[Block, int, int]], int, int]:
-    """Runs of existing messages of [start, end) that match, within so many blocks; where to go on, and the cost.
+    """Runs of existing messages of [start, end) that match, within some blocks; where to go on, and the cost.
 
     A run is its block, its first sequence and the one behind its last.
     """
@@ -226,7 +226,7 @@ def newest_of_each(stored: StoredMessages, wanted: Filter, up_to: int, at_most: 
 
 
 def _down(stored: StoredMessages, at: int, lowest: int, wanted: Filter, blocks: int) -> tuple[int, int, int]:
-    """Look at so many blocks from the sequence down: what was found (0: nothing), where to go on, and the cost."""
+    """Look at some blocks from the sequence down: what was found (0: nothing), where to go on, and the cost."""
     index = stored.index
     cost = 0
     if at >= index.tail_base:
@@ -247,7 +247,7 @@ def _down(stored: StoredMessages, at: int, lowest: int, wanted: Filter, blocks: 
 
 
 def _up(stored: StoredMessages, at: int, wanted: Filter, blocks: int) -> tuple[Entry | None, int, int]:
-    """Look at so many blocks from the sequence on: what was found, where to go on, and the cost."""
+    """Look at some blocks from the sequence on: what was found, where to go on, and the cost."""
     index, cost = stored.index, 0
     if not stored.messages:
         return None, stored.last_seq + 1, cost
@@ -279,4 +279,4 @@ def _count(stored: StoredMessages, start: int, end: int, wanted: Filter) -> Step
 
 
 def _cost(block: Block) -> int:
-    return max(block.count, 25)  # a small block costs as much as one of so many messages
+    return max(block.count, 25)  # a small block costs as much as one of 25 messages

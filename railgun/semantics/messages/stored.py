@@ -1,7 +1,7 @@
 """Which messages a stream holds: the counters, the index by sequence and the index by subject.
 
 Nothing here knows what a message may be, who waits for it or where its body is. Counters and indexes move together:
-whoever adds or removes a message here adds or removes it in all of them.
+a message that is added or removed here is added or removed in all of them.
 """
 
 from __future__ import annotations

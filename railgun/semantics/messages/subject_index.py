@@ -3,8 +3,8 @@
 It is derived from the blocks, never part of a transaction. Where a per-subject limit above one is set, the sequences of
 each subject are kept too, oldest first, so that evicting never searches.
 
-Subjects beyond the shard's budget go to the table's scratch space, those that were not changed for long first. Whoever
-drops the index with its drain builds it anew from the blocks, scratch space included.
+Subjects beyond the shard's budget go to the table's scratch space, those that were not changed for long first. An
+index that is dropped with its drain is built anew from the blocks, scratch space included.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SubjectIndex:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether the subjects in memory are kept in order, because somebody has searched."""
+        """Whether the subjects in memory are kept in order, because there was a search."""
         return self._view.kept
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class SubjectIndex:
         return found
 
     def search(self, chosen: Filter, place: Place, steps: int) -> tuple[list[FoundSubject], Place | None]:
-        """Matching subjects from a place on, in about so many steps; where to go on, None if that was all.
+        """Matching subjects from a place on, in about ``steps`` steps; where to go on, None if that was all.
 
         What changes while a search is under way may be found twice or not at all; what does not change is found.
         """

@@ -59,7 +59,7 @@ def leap(tokens: list[str], subject: str) -> str | None:
 def scan(
     seek: Callable[[str], Iterator[str]], pattern: str, begin: str, steps: int
 ) -> tuple[list[str], str | None, int]:
-    """What matches from ``begin`` on, in so many steps; where to go on (None: it is over); and the steps left.
+    """Subjects that match from ``begin`` on, found in at most ``steps`` steps; where to go on (None: it is over); and the steps left.
 
     ``seek`` gives the subjects from a text on, ascending.
     """
@@ -85,9 +85,9 @@ def scan(
 
 
 class SortedSubjects:
-    """A sorted view of subjects, made by whoever searches first, and cheap to keep up: it is put in order when asked.
+    """A sorted view of subjects, made for the first search, and cheap to keep up: it is put in order when asked.
 
-    It may hold subjects that are gone; whoever asks knows better. Too many of them, and it is made anew.
+    It may hold subjects that are gone, which the caller must leave out. Too many of them, and it is made anew.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class SortedSubjects:
 
     @property
     def kept(self) -> bool:
-        """Whether somebody has searched: from then on every new subject must be added."""
+        """Whether there was a search: from then on every new subject must be added."""
         return self._sorted is not None
 
     def add(self, subject: str) -> None:
@@ -108,7 +108,7 @@ class SortedSubjects:
         self._sorted, self._fresh = None, []
 
     def bring_up_to_date(self, size: int, everything: Callable[[], Iterable[str]]) -> None:
-        """Before a search: there are so many subjects, and these are all."""
+        """Before a search: the number of subjects, and all of them."""
         known = self._sorted
         if known is None or len(known) + len(self._fresh) > 2 * size + _FEW:
             self._sorted = SortedList(everything())

@@ -1,6 +1,6 @@
-"""Removals that one drain does not finish: a limit that sank, messages that nobody needs since a consumer is gone.
+"""Removals that one drain does not finish: a limit that sank, messages that no consumer needs since one is gone.
 
-What is left to do is part of the stream's record, or follows from its limits, so whoever owns the stream next goes on with it.
+What is left to do is part of the stream's record, or follows from its limits, so the next owner of the stream goes on with it.
 """
 
 from __future__ import annotations

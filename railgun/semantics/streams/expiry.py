@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from railgun.semantics.streams.owned_stream import OwnedStream
 
 EXPIRED_AT_ONCE = 5_000  # in one drain: no transaction grows without bound
-_SHIFT = 6  # stretches of so many sequences (as bits) have one ending in memory
+_SHIFT = 6  # a stretch of 2**6 sequences has one ending in memory
 _SLACK = 256  # stretches and heap entries beyond what is live, before they are looked through
 
 

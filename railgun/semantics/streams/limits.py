@@ -121,7 +121,7 @@ def thin_out(state: OwnedStream) -> int:
 
 
 def trim(state: OwnedStream, most: int) -> int:
-    """Remove the oldest, about so many at most, until the stream is within its limits; how many went."""
+    """Remove the oldest, about ``most`` at most, until the stream is within its limits; returns how many."""
     before = state.messages
     while before - state.messages < most and is_over(state):
         state.remove_run(state.first_seq, _end_of_trim(state))

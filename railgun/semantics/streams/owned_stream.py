@@ -127,7 +127,7 @@ class OwnedStream(StoredMessages):
         self._accepted: dict[str, int] = {}
 
     def forget(self) -> None:
-        """The stream is deleted: nobody asks it any more, so it need not hold memory."""
+        """The stream is deleted and is not asked any more: it gives back its memory."""
         self._by_subject.clear()
         self.window = DedupWindow(self.overlay, self.incarnation, 0, self._memory.ids)
         self._memory.forget(self.incarnation)
@@ -282,7 +282,7 @@ class OwnedStream(StoredMessages):
         self.bodies.find_strays(self.first_seq)
 
     def drop_stray_bodies(self, most: int) -> int:
-        """Remove some of the bodies that nobody needs from the table; how many it were."""
+        """Remove some of the bodies that are no longer needed from the table; returns how many."""
         return self.bodies.drop_strays(self.first_seq, most)
 
     # -- the end of a drain

@@ -23,7 +23,7 @@ from railgun.semantics.streams.owned_stream import ONE_BY_ONE, OwnedStream
 
 STRETCH = 2_000  # messages removed in one step
 BLOCKS = 4  # looked at in one step
-RUN = 8  # from so many on, messages that follow each other are removed as one run
+RUN = 8  # from this many on, messages that follow each other are removed as one run
 MAX_SEQUENCE = 2**62  # a purge may move the next sequence, but never out of 64 bits
 
 
@@ -74,7 +74,7 @@ def purge(stream: OwnedStream, request: PurgeRequest, memo: Memo) -> Steps[int |
 
 
 def _oldest_kept(stream: OwnedStream, chosen: Filter, last: int, keep: int) -> Steps[int]:
-    """The sequence below which everything goes if so many of the newest stay; 0 if there are no more than these."""
+    """The sequence below which everything goes if the newest ``keep`` stay; 0 if there are no more than these."""
     at = last
     while stream.messages and at >= stream.first_seq:
         low = max(stream.first_seq, at + 1 - STRETCH)

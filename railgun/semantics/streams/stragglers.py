@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from railgun.semantics.streams.owned_stream import OwnedStream
 
 SPAN = 10_000  # offsets: a log that is not longer is left alone
-OF_THE_LIVE = 8  # and so is one that has fewer offsets than so many times the stream's messages
+OF_THE_LIVE = 8  # and so is one with fewer offsets than 8 times the messages of the stream
 AT_ONCE = 32  # messages copied in one drain, each of which may have to be read from the log
 
 

@@ -67,8 +67,8 @@ def test_what_is_no_name(text: str) -> None:
         (b'{"batch": 3, "expires": 10, "no_wait": true, "max_bytes": 9, "idle_heartbeat": 5, "x": 1}',
          Pull(0, 3, 9, 10, True, 5)),
         (b'{"batch": 3', "invalid JSON"),
-        (b'{"batch": "3"}', "batch is no number"),
-        (b'{"no_wait": 1}', "no_wait is no flag"),
+        (b'{"batch": "3"}', "batch is not a whole number"),
+        (b'{"no_wait": 1}', "no_wait is not true or false"),
         (b'{"expires": -1}', "expires can not be negative"),
     ],
 )  # fmt: skip

@@ -8,15 +8,14 @@ from railgun.semantics.consumers.configuration.terms import Terms
 from railgun.semantics.consumers.pending.pending_runs import READY, PendingRun, PendingRuns, blocks_of
 from railgun.semantics.deadlines import Deadlines
 
-SPENT_AT_ONCE = (
-    5_000  # messages that leave for want of deliveries in one look: no transaction grows without bound
-)
+# Messages that are given up (max_deliver reached) in one scan: no transaction grows without bound.
+SPENT_AT_ONCE = 5_000
 
 
 class Redelivery:
     """Ack waits and delays over the pending runs of one consumer.
 
-    What is found to be over at one look is delivered again in stream order (RDL-03), after what was found before. The order
+    Waits that are found to be over in one scan are delivered again in stream order (RDL-03), after what was found before. The order
     is not stored: a new owner begins with stream order. A message is spent when its last allowed delivery went unanswered.
     """
 
@@ -41,7 +40,7 @@ class Redelivery:
             self._deadlines.watch(number, due)
 
     def put_off(self, run: PendingRun, due: int) -> None:
-        """Messages that are to be delivered again from then on, or as soon as somebody asks (READY)."""
+        """Messages that are to be delivered again from then on, or with the next take (READY)."""
         again = run._replace(due=due)
         self._pending.add(again)
         if due == READY:
@@ -78,7 +77,7 @@ class Redelivery:
         return spent
 
     def next(self, limit: int) -> PendingRun | None:
-        """At most so many messages that are to be delivered again now, the next in order; they stay pending."""
+        """The next messages to be delivered again, at most ``limit`` of them; they stay pending."""
         while self._ready:
             start, end = self._ready[0]
             run = self._pending.first_in(start, end)

@@ -32,7 +32,7 @@ _FIXED = {  # CON-11: field to what the refusal calls it
 def normalise_consumer(
     config: ConsumerConfig, stream: StreamConfig, others: Iterable[ConsumerConfig], *, consumers: int
 ) -> ConsumerConfig | Refusal:
-    """The configuration of a new consumer beside ``others``, of a stream that has so many; or why there can be none."""
+    """The configuration of a new consumer beside ``others``; or why there can be none. ``consumers``: how many the stream has."""
     stored = completed(config, stream)
     if isinstance(stored, Refusal):
         return stored
@@ -56,7 +56,7 @@ def check_consumer_update(
     *,
     listened: bool,
 ) -> ConsumerConfig | Refusal:
-    """The configuration after the update, or why ``old`` stays. ``listened``: somebody is on the old deliver subject."""
+    """The configuration after the update, or why ``old`` stays. ``listened``: a client is on the old deliver subject."""
     stored = completed(new, stream)
     if isinstance(stored, Refusal):
         return stored

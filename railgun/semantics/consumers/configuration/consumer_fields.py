@@ -176,7 +176,8 @@ def _start_refused(config: ConsumerConfig) -> Refusal | None:  # STA-06, STA-08
 
 def _sampling_refused(config: ConsumerConfig) -> Refusal | None:  # ADV-08
     text = (config.sample_freq or "0").removesuffix("%")
-    return None if re.fullmatch(r"\+?[0-9]{1,9}", text) else refusals.sampling_invalid(f"{text!r} is no rate")
+    valid = re.fullmatch(r"\+?[0-9]{1,9}", text)
+    return None if valid else refusals.sampling_invalid(f"{text!r} is not a valid rate, such as 20%")
 
 
 def _own_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from railgun.semantics.consumers.consumer_state import ConsumerState
 
 SCANNED_AT_ONCE = 100_000  # messages that a narrow filter passes over in one take: some milliseconds
-_LEAST_SCANNED = 25  # what a block counts that has fewer messages, for it costs as much as one of so many
+_LEAST_SCANNED = 25  # messages that a smaller block counts as: it costs no less
 
 
 def take(consumer: ConsumerState, batch: int, max_bytes: int, now: int) -> Taken:
-    """Deliver at most so many messages and bytes (0: no limit); they are pending from now on, or done if nobody acks."""
+    """Deliver at most ``batch`` messages and ``max_bytes`` (0: no limit). They are pending from now on, or done without acks."""
     consumer.expire(now)
     basket = Basket(batch, max_bytes, consumer.delivery_overhead())
     for source in (_take_again, _take_parked, _take_new):
@@ -32,7 +32,7 @@ def take(consumer: ConsumerState, batch: int, max_bytes: int, now: int) -> Taken
 
 
 def find(consumer: ConsumerState) -> Entry | None:
-    """The next message that would be delivered for the first time, if so many may be unanswered; moves up to it."""
+    """The next message that would be delivered for the first time, if the limit of unanswered ones allows it; moves up to it."""
     parked = consumer.parked.next(1)
     if parked is not None:
         return consumer.stream.entry(parked[0])

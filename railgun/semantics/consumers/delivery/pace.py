@@ -1,7 +1,7 @@
 """Pushing (PSH): how fast a consumer may send to those who listen, and which of them gets what.
 
-Rate limit, original replay, flow control and heartbeats are one small immutable value for each consumer that somebody listens
-to. Pure: time is handed in. It is only in memory: a new owner, or a consumer that nobody listened to, begins afresh.
+Rate limit, original replay, flow control and heartbeats are one small immutable value for each consumer that has
+a listener. Pure: time is handed in. It is only in memory: a new owner, or a consumer that had no listener, begins afresh.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Pace(NamedTuple):
 
 
 def started(config: ConsumerConfig, last_sequence: int, now: int) -> Pace:
-    """Somebody listens from now on, when the stream is at this sequence."""
+    """The pace of a consumer that has a listener from now on, when the stream is at this sequence."""
     return Pace(beats=_next_beat(config, now), replay_to=last_sequence)
 
 
@@ -102,7 +102,7 @@ def answered(pace: Pace, number: int) -> Pace:
 
 
 def unanswerable(pace: Pace) -> Pace:
-    """Whoever was to answer may be gone: the window begins anew."""
+    """The pace with a new window: the client that was to answer may be gone."""
     return pace._replace(out=0, asked=0, asked_bytes=0, window=FIRST_WINDOW)
 
 
@@ -122,7 +122,7 @@ def heartbeat(
 def shares(runs: Sequence[Run], count: int, members: int, turn: int) -> list[tuple[int, list[Run]]]:
     """Messages dealt out to the members of a group, as equal as can be and in one piece each (PSH-03, C-33).
 
-    Pairs of a member's number and what it gets; whoever's turn it is comes first.
+    Pairs of a member's number and what it gets; the member whose turn it is comes first.
     """
     each, more = divmod(count, members)
     dealt: list[tuple[int, list[Run]]] = []

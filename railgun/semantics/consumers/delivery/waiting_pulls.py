@@ -1,4 +1,4 @@
-"""Waiting pulls of one consumer (PUL): who is served next, what each has got, and the statuses that end them.
+"""Waiting pulls of one consumer (PUL): which is served next, what each has got, and the statuses that end them.
 
 Requests are served first come, first served; one that got something and wants more goes to the end of the line, so that
 messages which arrive one by one go one to each in turn (PUL-07). Pure: time is handed in, changes go through the undo log.
@@ -21,7 +21,7 @@ from railgun.semantics.consumers.undo import UndoLog
 if TYPE_CHECKING:
     from railgun.semantics.consumers.consumer_state import Taken
 
-_PATIENCE = 5 * NANOS  # how much longer than its pull somebody waits who has not said how long
+_PATIENCE = 5 * NANOS  # how much longer than its pull a client is taken to wait, if it has not said how long
 
 PullKey = tuple[str, int]  # client and number of the request
 
@@ -166,15 +166,15 @@ class WaitingPulls:
         return list(self._pulls)
 
     def first(self) -> Waiting | None:
-        """Who is served next."""
+        """The pull that is served next."""
         return self._pulls[self._line.peekitem(0)[1]][1] if self._line else None
 
     def impatient(self) -> list[Waiting]:
-        """Those that end as soon as it is known that there is nothing to deliver."""
+        """Pulls that end as soon as it is known that there is nothing to deliver."""
         return [self._pulls[key][1] for key in self._impatient]
 
     def late(self) -> list[Waiting]:
-        """Those that also end when nothing may be delivered."""
+        """Pulls that also end when nothing may be delivered."""
         return [pull for pull in self.impatient() if pull.late]
 
     def join(self, pull: Waiting) -> None:

@@ -29,13 +29,13 @@ class Parked(Protocol):
         """Park all of these: [start, end), ascending, none of which touches another. Nothing is pending yet."""
 
     def next(self, limit: int) -> tuple[int, int] | None:
-        """At most so many that may be delivered now: sequence and count of consecutive ones. They stay parked."""
+        """Messages that may be delivered now, at most ``limit``: sequence and count of consecutive ones. They stay parked."""
 
     def delivered(self, runs: Iterable[PendingRun]) -> None:
-        """These wait for an answer from now on."""
+        """The runs wait for an answer from now on."""
 
     def resolved(self, run: PendingRun) -> None:
-        """These no longer do, or are not parked any more: they are not pending."""
+        """The run is no longer pending: it waits for no answer, and is not parked."""
 
 
 class InStreamOrder:
@@ -75,7 +75,7 @@ class InStreamOrder:
 
 
 class InTurn:
-    """At most so many messages of one subject wait for an answer; the others of the subject stay parked, oldest first."""
+    """With a limit per subject: that many of its messages wait for an answer; the others stay parked, oldest first."""
 
     def __init__(self, pending: PendingRuns, limit: int, subject_of: Callable[[int], str]) -> None:
         self._pending = pending

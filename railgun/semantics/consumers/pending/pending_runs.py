@@ -16,7 +16,7 @@ from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
 _SHIFT = 11
-READY = 1  # a ``due`` that is always over: delivered again as soon as somebody asks
+READY = 1  # a ``due`` that is always over: delivered again with the next take
 _COLUMNS = (
     "starts",
     "counts",

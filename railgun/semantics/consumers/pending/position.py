@@ -1,6 +1,6 @@
 """Where a consumer is in its stream, and how much lies ahead of it.
 
-The count is made when somebody asks and kept up from there: publishing costs nothing for it, and removing no more with
+The count is made when it is asked for and kept up from there: publishing costs nothing for it, and removing no more with
 many consumers than with one. Consumers of one filter count from where one of them is to where the next is.
 """
 
@@ -36,7 +36,7 @@ class Removals:
         self.total += 1
 
     def since(self, total: int) -> list[Removal] | None:
-        """Those after the first ``total``; None if they are no longer known."""
+        """Removals after the first ``total``; None if they are no longer known."""
         count = self.total - total
         known = len(self._newest)
         return None if count > known else list(islice(self._newest, known - count, None))
@@ -55,7 +55,7 @@ class Position:
         self._as_of = 0
 
     def pass_by(self, next_sequence: int, selected: int) -> None:
-        """Everything below ``next_sequence`` was looked at; so many of it were selected."""
+        """Everything below ``next_sequence`` was looked at; ``selected``: how many of it the filter selects."""
         if self._count is not None:
             self._catch_up()
         if self._count is not None:
@@ -71,7 +71,7 @@ class Position:
         self._count = None
 
     def count(self) -> int:
-        """How many there are."""
+        """Number of messages from the position on that the filter selects."""
         stream = self._stream
         if self._wanted.everything and not stream.num_deleted:
             return count_from(stream, self.next, self._wanted)

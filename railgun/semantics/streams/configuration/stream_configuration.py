@@ -1,7 +1,7 @@
 """What a stream's configuration may be, and how it may change (CFG-*, UPD-*).
 
 :func:`normalise` and :func:`check_update` return the configuration as it is stored and shown, every default filled in, or
-the refusal. They know nothing of other streams: :func:`overlaps` answers that for whoever knows them all. What the rules
+the refusal. They know nothing of other streams: :func:`overlaps` answers that for the registrar, which knows them all. What the rules
 allow but railgun cannot do yet is refused by name (``_NOT_YET``), after every rule had its say.
 """
 

@@ -156,7 +156,7 @@ class DedupWindow:
             self._forget(self._fresh.pop(0))
 
     def drop_expired(self, most: int | None = None) -> None:
-        """Remove blocks that have left the window from the table, so many at most. One that is read again leaves again."""
+        """Remove blocks that have left the window from the table, at most ``most``. One that is read again leaves again."""
         for _ in range(len(self._expired) if most is None else min(most, len(self._expired))):
             self._overlay.delete(keys.of(keys.IDS, self._incarnation, self._expired.popleft()))
 
