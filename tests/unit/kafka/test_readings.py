@@ -52,19 +52,19 @@ def command(offset: int, time: int) -> Input:
 def test_a_record_received_after_all_that_were_decided_is_none_of_them() -> None:
     cursor = Cursor()
     for offset in range(5):
-        cursor.take(command(offset, 1_000 + offset))
+        cursor.decide(command(offset, 1_000 + offset))
     assert cursor.anew([command(2, 1_002), command(4, 1_004), command(5, 2_000)]) == []
     again = command(0, 1_005)
     assert cursor.anew([again]) == [again]
-    assert not cursor.take(again)
+    assert not cursor.decide(again)
 
 
 def test_a_drain_that_is_dropped_leaves_the_times_as_they_were() -> None:
     cursor = Cursor()
-    cursor.take(command(0, 1_000))
+    cursor.decide(command(0, 1_000))
     before = cursor.stored()
     cursor.begin()
-    cursor.take(command(1, 2_000))
+    cursor.decide(command(1, 2_000))
     cursor.aborted()
     assert cursor.stored() == before
 
