@@ -1,7 +1,7 @@
 """Answers to administrative requests: the one place that waits for them.
 
 librdkafka keeps its own time-out and then says so in a KafkaException. Where even that does not come (a broker that is frozen,
-a queue that stands still), waiting ends with Python's TimeoutError, which nobody expects of Kafka and which has ended workers.
+a queue that stands still), waiting ends with Python's TimeoutError, which no caller expects of Kafka and which has ended workers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 def answer_of(future: Future[Answer], seconds: float) -> Answer:
-    """The answer, waited for. Raises KafkaException, with Kafka's own time-out when none came, and nothing else."""
+    """The answer, once it is there. Raises KafkaException, with Kafka's own time-out code when none came, and nothing else."""
     try:
         return future.result(seconds)
     except TimeoutError as error:

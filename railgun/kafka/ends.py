@@ -1,4 +1,4 @@
-"""Where partitions begin and end: the brokers are asked once for all of them, not once for each.
+"""The beginnings and ends of partitions: the brokers are asked once for all of them, not once for each.
 
 Two ways to ask. An AdminClient names each partition that does not answer, but ends the whole process now and then when a
 broker goes away (librdkafka issue 4605), and knows a leader by an old epoch until it reads the metadata again: it is for
@@ -35,18 +35,18 @@ Place = tuple[str, int]  # topic and partition
 
 
 class Offsets(NamedTuple):
-    """The answers, by partition; and for each that gave none the reason."""
+    """The offsets by partition, and the reason for each partition without one."""
 
     found: dict[Place, int]
     failed: dict[Place, KafkaError]
 
     @property
     def passing(self) -> list[Place]:
-        """Partitions that are not gone, and yet did not answer."""
+        """Partitions that exist but did not answer."""
         return [place for place, error in self.failed.items() if error.code() not in _GONE]
 
     def check(self) -> dict[Place, int]:
-        """The answers, if all answered but those that are gone. Raises KafkaException."""
+        """The offsets, if all partitions answered that exist. Raises KafkaException."""
         for place in self.passing:
             raise KafkaException(self.failed[place])
         return self.found
@@ -56,10 +56,10 @@ Ask = Callable[[Mapping[Place, int]], Offsets]
 
 
 def offsets(ask: Ask, wanted: Mapping[Place, int], patience: float = 0.0) -> Offsets:
-    """What is wanted of each partition: FIRST, LAST or a time. For a time without a record, the answer is below 0.
+    """The offsets of each partition for FIRST, LAST or a time. For a time without a record, the offset is below 0.
 
-    Whoever asks for committed records gets, as LAST, where the first open transaction begins. Partitions that cannot tell
-    just now, because their leader changes, are asked again for ``patience`` seconds.
+    With committed records only, LAST is where the first open transaction begins. Partitions that cannot answer just now,
+    because their leader changes, are asked again for ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     answers = ask(wanted) if wanted else Offsets({}, {})

@@ -1,6 +1,6 @@
-"""Reads single messages straight from the log of a stream, where an answer only says where they are.
+"""Reader of single messages from the log of a stream, for answers that only say where a message is.
 
-Below a wanted offset it waits; reading past the message, or to an end that lies behind it, means that it was removed.
+Below a wanted offset it waits; reading past the message, or to an end that lies behind it, means that the message was removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EndOf = Callable[
 
 
 class _Reading:
-    """What one caller wants, and what was found for it."""
+    """The places that one caller asked for, and the messages that were found."""
 
     def __init__(self, places: Sequence[Located], deadline: float) -> None:
         self.places = places
@@ -51,7 +51,7 @@ class _Reading:
 
 
 class LogReader:
-    """One consumer, without an assignment while nobody reads. Whoever holds it reads for all that wait, in one pass."""
+    """One consumer, without an assignment between reads. The caller that holds the lock reads for all that wait, in one pass."""
 
     def __init__(self, settings: KafkaSettings, troubles: Troubles, end_of: EndOf) -> None:
         config = settings.consumer(enable_partition_eof=True, **_ONE_AT_A_TIME)
@@ -91,7 +91,7 @@ class LogReader:
 
     def _read_topic(self, topic: str, wanted: list[tuple[Located, _Reading]]) -> None:
         position = -1
-        held: Message | None = None  # read, and not yet passed by what is wanted next
+        held: Message | None = None  # read already, and not below the next wanted place
         for place, reading in wanted:
             if reading.error is not None:
                 continue

@@ -1,4 +1,4 @@
-"""Whether another process of this machine still lives."""
+"""Processes of this machine: whether one is still alive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How far a topic was read, and whether it is still that topic: it may have been made anew, cut back or restored from a copy.
+"""The place up to which a topic was read, and whether it is still that topic: it may have been made anew, cut back or restored from a copy.
 
 An offset alone does not say it. A topic that is deleted and made again begins at 0, and one that lost its end goes on below
-where it was read; whoever trusts the offset then takes new records for old ones. So the id of the topic and the newest time of
+where it was read; a reader that trusts the offset then takes new records for old ones. So the id of the topic and the newest time of
 receipt belong to each offset, in a shard's cursor and in the metadata of the group's offsets.
 """
 
@@ -28,15 +28,15 @@ class Reading(NamedTuple):
     received: int = 0
 
     def metadata(self) -> str:
-        """What is told to the group beside the offset.
+        """The metadata that the group keeps beside the offset.
 
         It ends with a NUL: confluent-kafka reads the metadata of others' offsets up to the next one, wherever that is.
         """
         return f"{self.topic} {self.received}\0"
 
     @classmethod
-    def told(cls, offset: int, metadata: str) -> Reading:
-        """As the group has it; from an older version, or from another program, only the offset."""
+    def from_metadata(cls, offset: int, metadata: str) -> Reading:
+        """The reading that the group keeps; from an older version, or from another program, only the offset."""
         topic, _, received = metadata.partition("\0")[0].partition(" ")
         return cls(offset, topic, int(received)) if received.isdigit() else cls(offset)
 
@@ -50,15 +50,15 @@ class Found(NamedTuple):
 
 
 class Continuation(NamedTuple):
-    """Where to read on, and what is wrong with the partition, in words."""
+    """The offset to read on from, and the defect of the partition in words."""
 
     offset: int
     wrong: str = ""
-    shortened: bool = False  # wrong only by the end that a broker told, which may be an old one
+    shortened: bool = False  # wrong only by the end that a broker reported, which may be an old one
 
 
 def go_on(read: Reading, found: Found) -> Continuation:
-    """Compare what was read with what is there."""
+    """Compare the place that was read with the partition as it is."""
     if read.topic and read.topic != found.topic:
         return Continuation(0, f"it is another topic now: the id was {read.topic} and is {found.topic}")
     if found.newer is not None and found.newer < read.offset:
@@ -73,7 +73,7 @@ def go_on(read: Reading, found: Found) -> Continuation:
 def look_from_worker(
     kafka: KafkaSettings, admin: AdminClient, readings: Mapping[Place, Reading], patience: float = 0.0
 ) -> dict[Place, Found]:
-    """As :func:`look`, with a consumer of its own that asks."""
+    """The partitions as :func:`look` finds them, asked for with a consumer of its own."""
     asker = Consumer(kafka.consumer(isolation_level="read_uncommitted"))
     try:
         return look(admin, by_consumer(asker), readings, patience)

@@ -1,4 +1,4 @@
-"""How railgun speaks to Kafka: one place that renders the settings of every client it opens.
+"""The settings of every Kafka client that railgun opens, rendered in one place.
 
 Owns: librdkafka's dictionaries for each role, and the same address and credentials in the form that aiokafka (under
 Faust) wants. A user's ``kafka`` table passes through untouched (SASL, TLS, client.id …), except for the settings that
@@ -67,7 +67,7 @@ _PRODUCER: Final[dict[str, Any]] = {
     # A whole drain is queued before it is flushed: the default of 100,000 messages is less than one.
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 512 * 1024,
-    # A missing topic is said after a second; the default waits 30 for it to appear (docs/design/0019).
+    # A missing topic is reported after a second; the default waits 30 for it to appear (docs/design/0019).
     "topic.metadata.propagation.max.ms": 1000,
 }
 
@@ -107,7 +107,9 @@ class KafkaSettings:
             raise ConfigError("the Kafka address is empty: give bootstrap as host:port")
         for name in self.options:
             if name in _OURS:
-                raise ConfigError(f"the Kafka setting {name!r} is railgun's own and cannot be given")
+                raise ConfigError(
+                    f"the Kafka setting {name!r} is railgun's own and cannot be given: leave it out"
+                )
         if self.options:
             self._try_out()
 
@@ -115,7 +117,9 @@ class KafkaSettings:
         """Let librdkafka read the settings, in clients that connect to nothing."""
         for name, value in self.options.items():
             if not _is_known(name):
-                raise ConfigError(f"the Kafka setting {name!r} is not known to librdkafka")
+                raise ConfigError(
+                    f"the Kafka setting {name!r} is not known to librdkafka: check its spelling"
+                )
             if name.endswith(".location") and value != "probe" and not os.path.exists(str(value)):
                 raise ConfigError(f"the Kafka setting {name!r} names a file that does not exist: {value}")
         try:
@@ -146,7 +150,7 @@ class KafkaSettings:
         return self._rendered({**_PRODUCER, **_dotted(overrides)})
 
     def transactional_producer(self, transactional_id: str) -> dict[str, Any]:
-        """The producer of one shard: whoever initialises it last fences the others."""
+        """The producer of one shard: the last one that is initialised fences the others."""
         return self._rendered({**_TRANSACTIONAL, "transactional.id": transactional_id})
 
     def consumer(self, **overrides: Any) -> dict[str, Any]:
@@ -210,7 +214,7 @@ def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_known(name: str) -> bool:
-    """Whether librdkafka has a setting of that name; what it may be is another question."""
+    """Whether librdkafka has a setting of that name, with whichever values."""
     try:
         Producer({name: None, **_ALONE})
     except KafkaException as error:

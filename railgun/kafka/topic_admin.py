@@ -70,7 +70,7 @@ def cell_topics(names: Names, partitions: int, reply_factor: int) -> list[TopicP
         # LogAppendTime is the time of receipt that every rule about time goes by.
         TopicPlan(names.commands, partitions, {**timed, **week, "retention.bytes": "-1"}),
         TopicPlan(names.forwards, partitions, {**timed, **week, "retention.bytes": "-1"}),
-        # The age of a local store is told by it.
+        # The age of a local store is measured by it.
         TopicPlan(names.changelog, partitions, {**timed, **_COMPACTED}),
         TopicPlan(names.replies, partitions * reply_factor, {**_SIZE, **hour, "segment.ms": "600000"}),
         TopicPlan(names.advisories, partitions, {**_SIZE, "retention.ms": str(DAY_MS)}),
@@ -112,7 +112,7 @@ def new_topic(plan: TopicPlan, replication_factor: int) -> NewTopic:
 
 
 def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
-    """What tells topics from others of the same name, made before or after them; those that are gone are left out.
+    """The ids of topics, which differ from those of topics of the same name made before or after; topics that are gone are left out.
 
     Raises KafkaException.
     """
@@ -156,7 +156,7 @@ class Topics:
         return False if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
 
     def identity(self, topic: str) -> str:
-        """What tells this topic from another of the same name: the cluster's id and the topic's own."""
+        """The id of the cluster and of the topic, which differ from those of another topic of the same name."""
         try:
             cluster = self._admin.list_topics(topic, timeout=TIMEOUT).cluster_id
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT)[topic]
@@ -167,7 +167,7 @@ class Topics:
     # ------------------------------------------------------------ changes
 
     def create(self, plans: Iterable[TopicPlan]) -> None:
-        """Create what is missing; what exists is left as it is. Returns when all of them can be written to."""
+        """Create the topics that are missing; existing ones are left as they are. Returns when all of them can be written to."""
         wanted = list(plans)
         if not wanted:
             return

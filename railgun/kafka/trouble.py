@@ -31,7 +31,7 @@ _PERMISSION = frozenset(
 _DISTRUSTED = "certificate verify failed"  # OpenSSL's words, on our side of the connection
 _CERTIFICATE_REFUSED = re.compile(
     r"alert (?:[a-z]+ )*(?:certificate|unknown ca)"
-)  # and what the broker's side told us
+)  # and the alert that the broker sent
 _UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._SSL})
 
 
@@ -58,7 +58,7 @@ def reach(kafka: KafkaSettings, seconds: float) -> None:
         try:
             admin.list_topics(timeout=0.5)
         except KafkaException as error:
-            admin.poll(0)  # lets the callback tell what it knows
+            admin.poll(0)  # lets the callback run
             reason = troubles.lasting(seconds)
             if reason is None and time.monotonic() > deadline:
                 reason = troubles.now() or in_words(error, f"connecting to {kafka.bootstrap}")

@@ -1,1 +1,1 @@
-"""What both sides of Kafka agree on, as bytes and names: records, topics, routing."""
+"""The agreement between the two sides of Kafka, as bytes and names: records, topics, routing."""

@@ -21,11 +21,11 @@ from railgun.model.headers import HeaderList, Headers
 
 
 class WireError(RailgunError):
-    """Bytes that are not what their schema says."""
+    """Bytes that do not fit their schema."""
 
 
 def schema_folder() -> Path:
-    """Where the schemas are: inside an installed package, or beside it in a checkout."""
+    """The folder of the schemas: inside an installed package, or beside it in a checkout."""
     installed = Path(__file__).parent.parent / "_schemas"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "schemas"
 
@@ -45,7 +45,7 @@ def encode(name: str, value: dict[str, Any]) -> bytes:
 
 @cache
 def _older(name: str) -> list[tuple[Any, dict[str, Any]]]:
-    """The schema as it was before its last fields were added, newest first, with the defaults of those that it lacked."""
+    """Earlier forms of the schema, before its last fields were added, newest first, with the defaults of the missing fields."""
     written = json.loads((schema_folder() / f"{name}.avsc").read_text("utf-8"))
     fields, lacking, found = written["fields"], {}, []
     while fields and "default" in fields[-1]:
@@ -58,8 +58,8 @@ def _older(name: str) -> list[tuple[Any, dict[str, Any]]]:
 def decode(name: str, data: bytes, *, later: bool = False) -> dict[str, Any]:
     """The value of Avro bytes of schema ``name``. Raises WireError unless they are exactly one such value.
 
-    A schema may grow at its end, by fields with a default: bytes from before then have the default. ``later``: they may also be
-    from a later version, whose new fields are left out.
+    A schema may grow at its end, by fields with a default: bytes of an older version get the default. ``later``: the bytes may also
+    be of a later version, whose new fields are left out.
     """
     try:
         return _decode(name, schema(name), data, later=later)

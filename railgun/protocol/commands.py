@@ -21,7 +21,7 @@ PRESENCE: Final = "presence"  # Presence
 NOTHING: Final = "nothing"  # no value, and no effect: the record only shows where the topic ends
 
 # Values of Forward.command_kind that only shards may write, beside those above.
-STORE: Final = "store"  # a PublishPack whose messages are stored whatever their subjects are
+STORE: Final = "store"  # a PublishPack that is stored without a look at its subjects
 CAPTURES: Final = "captures"  # JSON: the streams that capture what shards send out, with their subjects
 
 
@@ -91,7 +91,7 @@ class ApiRequest(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """A command from shard to shard."""
+    """A record from shard to shard: a command that is passed on, or a step in the life of a stream."""
 
     origin: int
     kind: str  # command | create | update | delete | released | nothing
@@ -120,7 +120,7 @@ class AckRun(NamedTuple):
     sequence: int
     length: int
     consumer_sequence: int
-    deliveries: int  # 0: whichever delivery is the newest
+    deliveries: int  # 0: the newest delivery
     delay: int = 0
     reason: str = ""
 
@@ -134,11 +134,11 @@ class Pull(NamedTuple):
     expires: int = 0
     no_wait: bool = False
     heartbeat: int = 0
-    patience: int = 0  # ns for which its caller waits for its end; 0: not told
+    patience: int = 0  # ns for which its caller waits for its end; 0: not known
 
 
 class ConsumerCommand(NamedTuple):
-    """What a client tells one consumer: acknowledgements in the order in which they count, then at most one pull."""
+    """A command to one consumer: acknowledgements in the order in which they count, then at most one pull."""
 
     stream: str
     incarnation: int
@@ -179,7 +179,7 @@ class ConsumerCommand(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """A client is there, and listens to these deliver subjects, each with its queue group (empty: none)."""
+    """A sign of life of a client, with the deliver subjects that it listens to, each with its queue group (empty: none)."""
 
     client: str
     leaving: bool = False

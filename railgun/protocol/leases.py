@@ -1,4 +1,4 @@
-"""Leases: the messages of a consumer on their way to a client, and what became of its pull."""
+"""Leases: the messages of a consumer on their way to a client, and the outcome of its pull."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railgun.protocol.avro import headers_in, headers_out
 
 
 class Lease(NamedTuple):
-    """Messages that are a client's to work on, as runs in columns, and what became of its pull.
+    """Messages that one client is to work on, as runs in columns, and the outcome of its pull.
 
     ``subjects``, ``payloads`` and ``times`` hold one value for each message where the lease carries the messages itself;
     otherwise they are empty, and the messages are read from ``topic``.
@@ -53,10 +53,10 @@ def lease_in(value: dict[str, Any]) -> Lease:
     counts, carried = value["counts"], len(value["subjects"])
     runs = {len(value[name]) for name in ("sequences", "consumer_sequences", "deliveries")}
     if runs != {len(counts)} or any(count < 1 for count in counts):
-        raise ValueError("a lease whose runs are none")
+        raise ValueError("a lease whose columns of runs do not fit together")
     messages = {len(value[name]) for name in ("payloads", "times")} | {len(value["headers"]) or carried}
     if messages != {carried} or carried not in (0, sum(counts)):
-        raise ValueError("a lease that carries some of its messages")
+        raise ValueError("a lease that carries only some of its messages")
     if not carried and len(value["offsets"]) != len(counts):
         raise ValueError("a lease that does not say where its messages are")
     return Lease(

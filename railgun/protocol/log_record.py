@@ -15,9 +15,8 @@ from railgun.protocol.unreadable import Unreadable
 Given = Sequence[tuple[str, bytes | None]]
 
 NO_MESSAGE: Final = (0, 0)  # the identity of a record that is not a message: below that of all messages
-MARKER_KEY: Final = (
-    b"\0railgun"  # of a tombstone that brings the end of a transaction into a log: no subject begins so
-)
+# The key of a tombstone that brings the end of a transaction into a log: no subject begins with a zero byte.
+MARKER_KEY: Final = b"\0railgun"
 _SLOT: Final = b"\0"  # between the subject and the sequence of a key
 _OWN: Final = frozenset({h.LOG_SEQUENCE, h.LOG_TIME, h.LOG_INCARNATION})
 _END: Final = 2**63
@@ -63,7 +62,7 @@ def identity(given: Given | None) -> tuple[int, int]:
 
 
 def extras(given: Given | None) -> Extras:
-    """The headers that were published, and the time of receipt; 0 if the record does not tell it."""
+    """The headers that were published, and the time of receipt; 0 if the record has none."""
     if given is None or identity(given) == NO_MESSAGE:
         return Extras((), 0)
     headers: h.Headers = () if len(given) == 3 else [(name, value or b"") for name, value in given[:-3]]

@@ -17,14 +17,12 @@ from railgun.protocol.unreadable import Unreadable
 CLUSTER_KEY: Final = b"cluster"
 STREAM_KEY: Final = b"stream/"  # and the name of the stream
 EPOCH_KEY: Final = b"epoch/"  # and the number of the shard
-UNFINISHED_KEY: Final = (
-    b"unfinished/"  # and the number of a shard: it brings the end of a transaction into the topic
-)
+UNFINISHED_KEY: Final = b"unfinished/"  # and the number of the shard
 _SHARD: Final = re.compile(rb"\d{1,6}")
 
 
 class Protected(NamedTuple):
-    """The settings that were fixed at the first start: later files may say otherwise, and are not obeyed."""
+    """The settings that were fixed at the first start. Configuration files that differ later are not obeyed."""
 
     name: str
     prefix: str
@@ -47,13 +45,13 @@ class RegisteredStream(NamedTuple):
 
 
 class StreamGone(NamedTuple):
-    """There is no stream of that name, or it is being deleted."""
+    """A stream that does not exist any more, or is being deleted."""
 
     name: str
 
 
 class ShardOwner(NamedTuple):
-    """Who owns a shard: another epoch is another owner, or one that lost what it had only in memory."""
+    """The owner of a shard. Another epoch is another owner, or one that lost what it had only in memory."""
 
     shard: int
     epoch: int
@@ -101,7 +99,7 @@ RegistryRecord = Protected | RegisteredStream | StreamGone | ShardOwner
 
 
 def parse(key: bytes | None, value: bytes | None) -> RegistryRecord | Unreadable | None:
-    """What a record says; None for one that says nothing to this version. Never raises."""
+    """The content of a record; None for a key that this version does not know, or one without a value. Never raises."""
     key = key or b""
     if key == CLUSTER_KEY:
         return None if value is None else _cluster(value)

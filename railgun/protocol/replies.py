@@ -16,7 +16,7 @@ GET_TYPE = "io.nats.jetstream.api.v1.stream_msg_get_response"
 
 
 class Located(NamedTuple):
-    """Where a message is that the reader of the reply puts into the frame."""
+    """The place in a log of a message that the reader of the reply puts into the frame."""
 
     form: str  # get | direct
     topic: str
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 class PackReply(NamedTuple):
-    """What became of each message of a pack: stored runs, duplicates, refusals."""
+    """The outcome of each message of a pack: stored runs, duplicates, refusals."""
 
     stream: str
     first_request: int
@@ -74,7 +74,7 @@ class ReplyBatch(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> ReplyBatch:
-        """Raises WireError: for other bytes, and for columns that do not fit together."""
+        """The batch in these bytes. Raises WireError if they are not one, or if its columns do not fit together."""
         value = decode("reply_batch", data, later=True)
         try:
             return cls(
@@ -103,7 +103,7 @@ def get_frame(message: StoredMessage, *, no_headers: bool = False) -> Frame:
 
 
 def direct_frame(message: StoredMessage, *, no_headers: bool = False) -> Frame:
-    """The message itself (GET-08); the caller adds the headers that tell where it is from."""
+    """The message itself (GET-08); the caller adds the headers that name its stream and sequence."""
     return Frame([] if no_headers else list(message.headers), message.payload)
 
 

@@ -64,7 +64,7 @@ def exceeded(limit: str, value: int | str) -> Status:
 
 
 def refuses_pull(code: int, description: str) -> bool:
-    """Whether a status refuses a pull; all others tell of its ordinary end, or that it goes on."""
+    """Whether a status refuses a pull; every other status is its ordinary end, or shows that it goes on."""
     ends = (MESSAGE_TOO_BIG.description, BATCH_COMPLETED.description)  # with the code of refusals
     return (
         code not in (IDLE_HEARTBEAT.code, NO_MESSAGES.code, REQUEST_TIMEOUT.code) and description not in ends

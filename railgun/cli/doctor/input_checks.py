@@ -47,7 +47,7 @@ def _told(admin: AdminClient, group: str, topics: Collection[str]) -> dict[Place
     request = ConsumerGroupTopicPartitions(group)
     asked = admin.list_consumer_group_offsets([request], request_timeout=_ASK)[group]
     return {
-        (place.topic, place.partition): Reading.told(place.offset, _metadata(place))
+        (place.topic, place.partition): Reading.from_metadata(place.offset, _metadata(place))
         for place in answer_of(asked, _ASK + 2).topic_partitions
         if place.topic in topics and place.offset >= 0
     }

@@ -108,7 +108,7 @@ class EmbeddedBroker:
         """
         if self.running:
             return self
-        self.kill()  # what is left of one that ended by itself
+        self.kill()  # the remains of a broker that ended by itself
         java, class_path = find_java(), os.pathsep.join(str(jar) for jar in kafka_jars())
         folder = self._folder = self._folder or self._open_folder()
         try:
@@ -186,7 +186,7 @@ class EmbeddedBroker:
                     todo, meanwhile = meanwhile, None
                     todo()
                 self._await_answer(folder, ports[0], log_start)
-            except PortInUse:  # somebody was faster than we were with a port that was free
+            except PortInUse:  # another process took the port that was free
                 if attempt == attempts:
                     raise
             else:

@@ -3,7 +3,7 @@
 ::
 
     <folder>/
-      broker.lock         held by the running broker's processes, and by nobody else
+      broker.lock         held by the processes of the running broker only
       broker.json         who runs, where: for a clear message to a second start
       broker.log          the broker's output
       server.properties   written at each start
@@ -118,7 +118,7 @@ class DataFolder:
     def format_for(
         self, java: Path, class_path: str, properties: Mapping[str, str], extra_arguments: Sequence[str]
     ) -> None:
-        """The same for settings of any kind: by Kafka's own tool, which also says what is wrong with them."""
+        """Format with settings of any kind, by Kafka's own tool, which also reports what is wrong with them."""
         if self.cluster_id() is not None:
             return
         file = self.path / "format.properties"
@@ -146,7 +146,7 @@ class DataFolder:
             raise self._broken(error) from error
 
     def _fresh(self) -> Path:
-        """Where to format; what an interrupted formatting left there is removed."""
+        """The folder to format. The remains of an interrupted formatting there are removed."""
         fresh = self.path / "kafka.formatting"
         shutil.rmtree(fresh, ignore_errors=True)
         return fresh
@@ -175,7 +175,7 @@ class DataFolder:
             return log.read().decode(errors="replace").splitlines()[-limit:]
 
     def log_size(self) -> int:
-        """Where the log ends now."""
+        """The present length of the log, in bytes."""
         return self.log_file.stat().st_size if self.log_file.exists() else 0
 
     def _owner_record(self) -> dict[str, object]:

@@ -27,7 +27,7 @@ _SILENCE_SECONDS: Final = 20
 
 
 def cache_folder() -> Path:
-    """Where railgun keeps what it fetched: ``$XDG_CACHE_HOME/railgun``, by default ``~/.cache/railgun``."""
+    """The folder of downloads: ``$XDG_CACHE_HOME/railgun``, by default ``~/.cache/railgun``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "railgun"
 

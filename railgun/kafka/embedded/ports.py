@@ -10,7 +10,7 @@ LAST_PORT: Final = 65_535
 
 
 def free_port() -> int:
-    """A port on which nobody listened a moment ago; somebody else may be faster, so be ready to ask again."""
+    """A port that was free a moment ago. Another process may take it first, so be ready to ask again."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

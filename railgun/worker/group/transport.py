@@ -93,7 +93,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         assigned = list(consumer.assignment())
         committed = await consumer._coordinator.fetch_committed_offsets(assigned)
         told = {
-            (place.topic, place.partition): Reading.told(known.offset, known.metadata or "")
+            (place.topic, place.partition): Reading.from_metadata(known.offset, known.metadata or "")
             for place, known in committed.items()
             if known.offset >= 0
         }

@@ -37,12 +37,12 @@ def test_a_reading_without_an_id_is_compared_by_its_offset_alone() -> None:
 
 @pytest.mark.parametrize("reading", [READ, Reading(0, "", 0)])
 def test_what_the_group_is_told_can_be_read_back(reading: Reading) -> None:
-    assert Reading.told(reading.offset, reading.metadata()) == reading
+    assert Reading.from_metadata(reading.offset, reading.metadata()) == reading
 
 
 @pytest.mark.parametrize("foreign", ["", "some program", "id -5", "a b c"])
 def test_metadata_of_others_says_nothing(foreign: str) -> None:
-    assert Reading.told(7, foreign) == Reading(7)
+    assert Reading.from_metadata(7, foreign) == Reading(7)
 
 
 def command(offset: int, time: int) -> Input:
