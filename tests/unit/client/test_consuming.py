@@ -114,19 +114,6 @@ def test_the_next_pull_carries_the_acks_that_wait(
     assert second.pull is not None
 
 
-def test_a_pull_does_not_overtake_what_another_thread_is_sending(
-    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (message,) = fetched(shard, rg, 1)
-    under_way, go_on = hold_next_command(shard, monkeypatch)
-    message.nak()
-    assert under_way.wait(5)  # taken out of the box, and not sent yet
-    threading.Timer(0.2, go_on.set).start()
-    fetched(shard, rg, 1)
-    assert [run.kind for run in shard.acks] == ["nak"]
-    assert [bool(command.acks) for command in shard.commands] == [False, True, False]
-
-
 class WatchedLock:
     """The lock of an ack box; ``waited`` is set once a thread finds it taken."""
 
@@ -165,6 +152,25 @@ def hold_next_command(
 
     monkeypatch.setattr(shard, "send", slowly)
     return under_way, go_on
+
+
+def test_a_pull_does_not_overtake_what_another_thread_is_sending(
+    shard: PlayedShard, rg: Railgun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (message,) = fetched(shard, rg, 1)
+    waited = watch_sending(message, monkeypatch)
+    under_way, go_on = hold_next_command(shard, monkeypatch)
+    message.nak()
+    assert under_way.wait(5)  # taken out of the box, and not sent yet
+
+    def let_it_go() -> None:
+        wait_until(lambda: waited.is_set() or len(shard.pulls) > 1, "the pull waits or is sent", pause=0.002)
+        go_on.set()
+
+    threading.Thread(target=let_it_go).start()
+    fetched(shard, rg, 1)
+    assert [run.kind for run in shard.acks] == ["nak"]
+    assert [bool(command.acks) for command in shard.commands] == [False, True, False]
 
 
 @pytest.mark.rule("ACK-13")
