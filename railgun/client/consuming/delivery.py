@@ -12,6 +12,7 @@ from typing import Any
 
 from railgun.client.consuming import fetch
 from railgun.client.consuming.ack_box import ACK, NAK, PROGRESS, TERM, AckBox
+from railgun.client.consuming.confirm import confirm
 from railgun.client.consuming.runs import STATUS_RUN, DeliveredRun
 from railgun.client.steps import Steps
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
@@ -171,7 +172,7 @@ class Delivery(MessageViews):
             raise self._refusal()
         self._resolved = True
         try:
-            yield from fetch.confirm(self._box, self._said(ACK), timeout)
+            yield from confirm(self._box, self._said(ACK), timeout)
         except RailgunError:
             self._resolved = False
             raise

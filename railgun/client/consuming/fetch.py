@@ -1,4 +1,4 @@
-"""Fetching a batch and confirming an acknowledgement, as steps that either driver runs.
+"""Fetching a batch, as steps that the sync and the async driver run.
 
 A pull is given up when its caller goes away (an exception, a cancelled task): the shard is told, and messages that came
 meanwhile go back without counting as a delivery.
@@ -6,7 +6,6 @@ meanwhile go back without counting as a delivery.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from railgun.client.consuming.ack_box import BACK, AckBox, Address, return_runs, runs_of
 from railgun.client.consuming.pulls import OpenPull
-from railgun.client.requests import PendingCall
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
 from railgun.errors import (
@@ -25,13 +23,11 @@ from railgun.errors import (
     RailgunError,
     RequestTimeout,
     StreamNotFound,
-    api_error,
 )
 from railgun.model.durations import NANOS
 from railgun.protocol import statuses
 from railgun.protocol.commands import AckRun, Pull
 from railgun.protocol.leases import Lease
-from railgun.protocol.replies import Frame
 
 if TYPE_CHECKING:
     from railgun.client.consuming.delivery import Delivery
@@ -239,59 +235,3 @@ def pull_refused(status: Lease, address: Address) -> ApiError | None:
     if status.description == statuses.EXCEEDED_MAX_WAITING.description:
         return Overloaded(status.status, 0, status.description, stream=address.stream)
     return ApiError(status.status, 0, status.description, stream=address.stream)
-
-
-def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
-    """Send an acknowledgement, with all that waits beside it, and wait until it is durable (ACK-13)."""
-    link = box.hub.link
-    limit = link.timeout if timeout is None else timeout
-    shards = (box.partition,)
-    if not link.prepared(shards):
-        yield Blocking(lambda: link.prepare(shards, limit))
-    call = _send_confirmed(box, run, limit)
-    try:
-        if not call.done and not (yield Until(call, limit)):
-            raise call.overdue(limit)
-        _accepted(call.get(), box)
-    except RequestTimeout as error:
-        raise RequestTimeout(
-            f"the acknowledgement of message {run.sequence} of {box.stream!r} was not confirmed within {limit:g} s: "
-            "ack_sync may be called again, both outcomes are safe"
-        ) from error
-
-
-def _send_confirmed(box: AckBox, run: AckRun, timeout: float) -> PendingCall:
-    """Send an acknowledgement behind all that wait; the call ends once they are durable. One that fails is not sent again.
-
-    The box's lock is held: an ack_sync neither overtakes a flush that is under way nor is overtaken by a later one.
-    """
-    link = box.hub.link
-    link.check()
-    number = link.requests.numbers.take()
-    call = link.requests.add(number, timeout)
-    delivered = link.requests.reporting(number, call)
-    try:
-        with box.sending:
-            box.hub.commands.send(
-                box.address, box=box, acks=box.take_all(), once=[run], request=number, delivered=delivered
-            )
-    except BaseException:
-        link.requests.forget(number)
-        raise
-    return call
-
-
-def _accepted(frames: list[Frame], box: AckBox) -> None:
-    """Raises the refusal of a command to a consumer, if it is one."""
-    body = frames[0].body if frames else b""
-    try:
-        refusal = json.loads(body).get("error") if body else None
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise RailgunError(f"the answer to an acknowledgement cannot be read: {error!r:.500}") from error
-    if refusal is not None:
-        raise api_error(
-            refusal.get("code", 0),
-            refusal.get("err_code", 0),
-            refusal.get("description", ""),
-            stream=box.stream,
-        )
