@@ -116,7 +116,7 @@ def info_object(stream: str, consumer: ConsumerState, activity: Activity) -> dic
         "stream_name": stream,
         "name": consumer.name,
         "created": rfc3339(consumer.created),
-        "config": consumer.config.to_api(),
+        "config": consumer.config.to_api(),  # with the sampling rate (ADV-10)
         "delivered": _pair(*consumer.delivered),
         "ack_floor": _pair(*consumer.floor),
         "num_ack_pending": consumer.num_ack_pending,

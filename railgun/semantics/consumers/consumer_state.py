@@ -276,7 +276,7 @@ class ConsumerState:
         ]
 
     def bury(self, run: PendingRun, reason: str) -> None:
-        """A dead letter of each message, where the consumer wants them."""
+        """A dead letter of each message, where the consumer wants them: they just left what is pending, so there is one (DLQ-07)."""
         if self.terms.dead_letter:
             self.tell("dead", run, reason=reason)
 

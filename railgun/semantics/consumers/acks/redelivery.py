@@ -15,8 +15,9 @@ SPENT_AT_ONCE = 5_000
 class Redelivery:
     """Ack waits and delays over the pending runs of one consumer.
 
-    Waits that are found to be over in one scan are delivered again in stream order (RDL-03), after what was found before. The order
-    is not stored: a new owner begins with stream order. A message is spent when its last allowed delivery went unanswered.
+    Waits that are found to be over in one scan are delivered again in stream order (RDL-03), after what was found before. What is
+    pending, and how often it was delivered, is stored (RDL-16), the order is not: a new owner begins with stream order. Each
+    message is delivered again by itself, with policy ``all`` too (RDL-17). A message is spent when its last allowed delivery went unanswered.
     """
 
     def __init__(self, pending: PendingRuns, terms: Terms) -> None:

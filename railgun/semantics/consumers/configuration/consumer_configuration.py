@@ -16,7 +16,7 @@ from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.model.subjects import collides
 from railgun.semantics.consumers.configuration.consumer_fields import checked
 
-_FIXED = {  # CON-11: field to what the refusal calls it
+_FIXED = {  # CON-11: field to what the refusal calls it; the others may change, sample_freq among them (ADV-09)
     "deliver_policy": "deliver policy",
     "opt_start_seq": "start sequence",
     "opt_start_time": "start time",

@@ -124,7 +124,9 @@ def _push_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | Non
 
 
 def _pull_refused(config: ConsumerConfig, stream: StreamConfig) -> Refusal | None:
-    if stream.retention == "workqueue" and config.ack_policy == "none":  # RET-03
+    if (
+        stream.retention == "workqueue" and config.ack_policy == "none"
+    ):  # RET-03; CON-33: elsewhere any policy will do
         return refusals.PULL_NEEDS_EXPLICIT_ACK
     if config.replay_policy == "original":  # PSH-10
         return refusals.REPLAY_POLICY_INVALID

@@ -43,7 +43,10 @@ class Removals:
 
 
 class Position:
-    """The next sequence to look at, and the number of existing messages from there on that the filter selects."""
+    """The next sequence that one consumer looks at, and the number of existing messages from there on that its filter selects.
+
+    No other consumer moves it (CON-32).
+    """
 
     def __init__(self, stream: OwnedStream, removals: Removals, wanted: Filter, next_sequence: int) -> None:
         self.next = next_sequence

@@ -129,7 +129,7 @@ def largest_message(config: StreamConfig) -> int:
 def _publish_one(
     state: OwnedStream, message: NewMessage, time: int, platform: ClusterLimits, room: int, log: Stored
 ) -> Refusal | int:
-    """The sequence; minus the original's sequence for a duplicate; or why not."""
+    """The sequence; minus the original's sequence for a duplicate; or why not, and then nothing has changed (PUB-15)."""
     config = state.config
     if config.sealed:
         return refusals.SEALED  # PUB-17
