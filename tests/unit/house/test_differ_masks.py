@@ -300,5 +300,23 @@ def test_a_floor_is_masked_where_a_new_filter_started_the_consumer_over(
     assert explained("C-60", memory, INFO, one, other, "ack_floor.stream_seq", before) is masked
 
 
+@pytest.mark.parametrize(
+    "body, nats, railgun, masked",
+    [
+        ({}, "-1", "0", True),
+        ({"batch": 0}, "0", "1", True),
+        ({}, "0", "2", False),
+        ({"batch": 1}, "-1", "0", False),
+    ],
+)
+def test_what_is_left_of_a_pull_without_a_batch_is_one_less_in_nats(
+    body: dict[str, int], nats: str, railgun: str, masked: bool
+) -> None:
+    one, other = ([{"headers": [["Nats-Pending-Messages", left]]}] for left in (nats, railgun))
+    moment = Moment(Call("CONSUMER.MSG.NEXT.S1.C1", body), one, other, [], lambda _: [])
+    difference = Difference((0, "headers", 0, 1), nats, railgun)
+    assert any(mask.explains(moment, difference) for mask in masks("C-63")) is masked
+
+
 def test_every_mask_has_the_number_of_a_conflict() -> None:
     assert {mask.reason[:2] for mask in MASKS} == {"C-"}
