@@ -40,10 +40,10 @@ _STREAM_ACTIONS = {
 class Advisories:
     """Makes the advisories of one shard."""
 
-    def __init__(self, partition: int, captures: Captures, journal: UndoLog) -> None:
+    def __init__(self, partition: int, captures: Captures, undo: UndoLog) -> None:
         self._partition = partition
         self._captures = captures
-        self._journal = journal
+        self._undo = undo
         self._made = 0  # by this owner
 
     def of_stream(self, stream: str, action: str, drain: OpenDrain) -> None:
@@ -63,7 +63,7 @@ class Advisories:
         self._advise(f"{subject}.{stream}.{event.consumer}", kind, fields, drain)
 
     def _advise(self, subject: str, kind: str, fields: dict[str, Any], drain: OpenDrain) -> None:
-        self._journal.on_undo(partial(setattr, self, "_made", self._made))
+        self._undo.on_undo(partial(setattr, self, "_made", self._made))
         self._made += 1
         seed = f"{self._partition}/{self._made}/{drain.moment}/{subject}"
         identity = blake2b(seed.encode("utf-8"), digest_size=11).hexdigest()

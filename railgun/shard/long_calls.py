@@ -75,7 +75,7 @@ class LongCalls:
 
     def __init__(self, streams: OwnedStreams) -> None:
         self._streams = streams
-        self._journal = UndoLog()
+        self._undo = UndoLog()
         self._calls: dict[int, Call] = {}  # by number, in the order of their turns
         self._running: dict[int, _Running] = {}
         self._number = 0
@@ -94,13 +94,13 @@ class LongCalls:
         """A new owner knows of none."""
         self._calls.clear()
         self._running.clear()
-        self._journal.clear()
+        self._undo.clear()
 
     def committed(self) -> None:
-        self._journal.clear()
+        self._undo.clear()
 
     def aborted(self) -> None:
-        self._journal.undo()
+        self._undo.undo()
         left = {number for number, call in self._calls.items() if not call.changes}
         self._running = {number: running for number, running in self._running.items() if number in left}
 
@@ -113,7 +113,7 @@ class LongCalls:
             if self._left <= 0:
                 break
             if self._run(number, self._calls[number], drain, self._left):
-                self._journal.drop(self._calls, number)
+                self._undo.drop(self._calls, number)
         left = max(self._left, LEAST)
         for stream in self._streams.behind():
             drain.touch(stream)
@@ -157,6 +157,6 @@ class LongCalls:
             drain.answer(call.client, call.request, call.refused)
             return True
         self._running[number] = running
-        self._journal.drop(self._calls, number)
-        self._journal.put(self._calls, number, call._replace(memo=dict(own.memo)))  # at the end of the line
+        self._undo.drop(self._calls, number)
+        self._undo.put(self._calls, number, call._replace(memo=dict(own.memo)))  # at the end of the line
         return False

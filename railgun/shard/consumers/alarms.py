@@ -20,8 +20,8 @@ _SLACK = 256  # entries that no longer count, before the heap is built anew
 class Alarms(Generic[K]):
     """Moments by key. Setting, changing and dropping cost the logarithm of their number; changes can be undone."""
 
-    def __init__(self, journal: UndoLog) -> None:
-        self._journal = journal
+    def __init__(self, undo: UndoLog) -> None:
+        self._undo = undo
         # Entries that no longer count are dropped when they come up.
         self._heap: list[tuple[int, int, K]] = []
         self._due: dict[K, int] = {}
@@ -35,7 +35,7 @@ class Alarms(Generic[K]):
         before = self._due.get(key, 0)
         if before != due:
             self._apply(key, due)
-            self._journal.on_undo(lambda: self._apply(key, before))
+            self._undo.on_undo(lambda: self._apply(key, before))
 
     def get(self, key: K) -> int:
         """The moment at which the key is due; 0: never."""

@@ -52,8 +52,8 @@ class Alarm(NamedTuple):
 class Demand:
     """The waiting pulls and the alarms of one shard's consumers."""
 
-    def __init__(self, journal: UndoLog) -> None:
-        self._journal = journal
+    def __init__(self, undo: UndoLog) -> None:
+        self._undo = undo
         self._lines: dict[ConsumerKey, WaitingPulls] = {}
         self._of_client: dict[str, dict[tuple[ConsumerKey, PullKey], None]] = {}
         # Consumers whose messages are wanted: their one subject, or "".
@@ -61,7 +61,7 @@ class Demand:
         # The same, by incarnation and subject.
         self._by_subject: dict[tuple[int, str], dict[ConsumerKey, None]] = {}
         self._postponed: dict[ConsumerKey, None] = {}
-        self.alarms: Alarms[Alarm] = Alarms(journal)
+        self.alarms: Alarms[Alarm] = Alarms(undo)
 
     # -- pulls
 
@@ -77,11 +77,11 @@ class Demand:
         """A pull waits for messages on the wanted subjects, at the end of the line."""
         line = self._lines.get(key)
         if line is None:
-            line = WaitingPulls(self._journal)
-            self._journal.put(self._lines, key, line)
+            line = WaitingPulls(self._undo)
+            self._undo.put(self._lines, key, line)
         line.join(pull)
         self.alarms.set(Alarm("pull", key, pull.key), pull.due)
-        self._journal.add_to(self._of_client, pull.client, (key, pull.key))
+        self._undo.add_to(self._of_client, pull.client, (key, pull.key))
         self.want(key, wanted)
 
     def change(self, key: ConsumerKey, pull: Waiting) -> None:
@@ -96,9 +96,9 @@ class Demand:
         if line is None or left is None:
             return None
         self.alarms.set(Alarm("pull", key, pull), 0)
-        self._journal.take_from(self._of_client, pull[0], (key, pull))
+        self._undo.take_from(self._of_client, pull[0], (key, pull))
         if not line:
-            self._journal.drop(self._lines, key)
+            self._undo.drop(self._lines, key)
             self.unwant(key)
         return left
 
@@ -125,15 +125,15 @@ class Demand:
         subject = wanted.literal or ""
         if self._wanted.get(key) != subject:
             self.unwant(key)
-            self._journal.put(self._wanted, key, subject)
-            self._journal.add_to(self._by_subject, (key.incarnation, subject), key)
+            self._undo.put(self._wanted, key, subject)
+            self._undo.add_to(self._by_subject, (key.incarnation, subject), key)
 
     def unwant(self, key: ConsumerKey) -> None:
         """No pull and no listener wants this consumer's messages any more."""
-        subject = self._journal.drop(self._wanted, key)
+        subject = self._undo.drop(self._wanted, key)
         if subject is not None:
-            self._journal.take_from(self._by_subject, (key.incarnation, subject), key)
-        self._journal.drop(self._postponed, key)
+            self._undo.take_from(self._by_subject, (key.incarnation, subject), key)
+        self._undo.drop(self._postponed, key)
 
     def is_wanted(self, key: ConsumerKey) -> bool:
         return key in self._wanted
@@ -152,10 +152,10 @@ class Demand:
 
     def postpone(self, key: ConsumerKey) -> None:
         if key not in self._postponed:
-            self._journal.put(self._postponed, key, None)
+            self._undo.put(self._postponed, key, None)
 
     def resume(self, key: ConsumerKey) -> None:
-        self._journal.drop(self._postponed, key)
+        self._undo.drop(self._postponed, key)
 
     # -- the end
 

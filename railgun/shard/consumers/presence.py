@@ -28,8 +28,8 @@ class Listener(NamedTuple):
 class Presences:
     """The clients that one shard knows of."""
 
-    def __init__(self, journal: UndoLog) -> None:
-        self._journal = journal
+    def __init__(self, undo: UndoLog) -> None:
+        self._undo = undo
         self._heard: dict[str, int] = {}  # client: wall clock, ns
         self._listens: dict[str, frozenset[tuple[str, str]]] = {}  # client: (subject, group)
         self._on: dict[str, dict[Listener, None]] = {}  # subject as listened to, wildcards too
@@ -44,14 +44,14 @@ class Presences:
     def add(self, client: str, now: int) -> None:
         """The client waits or listens from now on."""
         if client not in self._heard:
-            self._journal.put(self._heard, client, now)
+            self._undo.put(self._heard, client, now)
         self._heard[client] = now
         if not self._check_at:
-            self._journal.on_undo(partial(setattr, self, "_check_at", 0))
+            self._undo.on_undo(partial(setattr, self, "_check_at", 0))
             self._check_at = now + PERIOD
 
     def forget(self, client: str) -> None:
-        self._journal.drop(self._heard, client)
+        self._undo.drop(self._heard, client)
 
     # -- listening
 
@@ -61,16 +61,16 @@ class Presences:
         after = frozenset(listens)
         for subject, group in after - before:
             if has_wildcard(subject) and subject not in self._patterns:
-                self._journal.put(self._patterns, subject, Filter(subject))
-            self._journal.add_to(self._on, subject, Listener(client, group))
+                self._undo.put(self._patterns, subject, Filter(subject))
+            self._undo.add_to(self._on, subject, Listener(client, group))
         for subject, group in before - after:
-            self._journal.take_from(self._on, subject, Listener(client, group))
+            self._undo.take_from(self._on, subject, Listener(client, group))
             if subject not in self._on:
-                self._journal.drop(self._patterns, subject)
+                self._undo.drop(self._patterns, subject)
         if after:
-            self._journal.put(self._listens, client, after)
+            self._undo.put(self._listens, client, after)
         else:
-            self._journal.drop(self._listens, client)
+            self._undo.drop(self._listens, client)
         return {subject for subject, _ in after - before}, {subject for subject, _ in before - after}
 
     def listeners(self, subject: str) -> list[Listener]:
@@ -100,7 +100,7 @@ class Presences:
         if now - self._check_at > PERIOD:  # this owner was away
             for client in self._heard:
                 self._heard[client] = now
-        self._journal.on_undo(partial(setattr, self, "_check_at", self._check_at))
+        self._undo.on_undo(partial(setattr, self, "_check_at", self._check_at))
         gone = [client for client, heard in self._heard.items() if heard + SILENCE <= now]
         earliest = min((h for h in self._heard.values() if h + SILENCE > now), default=None)
         self._check_at = 0 if earliest is None else max(earliest + SILENCE, now + PERIOD // 4)

@@ -19,11 +19,11 @@ from railgun.shard.streams.owned import OwnedStreams
 class PushTargets:
     """The push consumers of one shard, by deliver subject, and the pace of the active ones."""
 
-    def __init__(self, streams: OwnedStreams, demand: Demand, presences: Presences, journal: UndoLog) -> None:
+    def __init__(self, streams: OwnedStreams, demand: Demand, presences: Presences, undo: UndoLog) -> None:
         self._streams = streams
         self._demand = demand
         self._presences = presences
-        self._journal = journal
+        self._undo = undo
         self._on: dict[str, dict[ConsumerKey, None]] = {}
         self._paces: dict[ConsumerKey, Pace] = {}
 
@@ -33,18 +33,18 @@ class PushTargets:
             for consumer in stream.consumers:
                 if consumer.config.deliver_subject:
                     key = key_of(stream, consumer)
-                    self._journal.add_to(self._on, consumer.config.deliver_subject, key)
+                    self._undo.add_to(self._on, consumer.config.deliver_subject, key)
 
     def added(self, key: ConsumerKey, config: ConsumerConfig, drain: OpenDrain) -> None:
         """The consumer is new, or pushes there from now on."""
         if config.deliver_subject:
-            self._journal.add_to(self._on, config.deliver_subject, key)
+            self._undo.add_to(self._on, config.deliver_subject, key)
             self._review(key, config, drain)
 
     def removed(self, key: ConsumerKey, subject: str | None) -> None:
         """The consumer is gone, or pushes elsewhere from now on."""
         if subject:
-            self._journal.take_from(self._on, subject, key)
+            self._undo.take_from(self._on, subject, key)
             self._pause(key)
 
     def listeners(self, config: ConsumerConfig) -> list[Listener]:
@@ -65,7 +65,7 @@ class PushTargets:
 
     def set_pace(self, key: ConsumerKey, pace: Pace, again: int = 0) -> None:
         """The consumer's pace from now on. Its alarm is set to the next heartbeat, or to ``again`` if that is earlier; 0: none."""
-        self._journal.put(self._paces, key, pace)
+        self._undo.put(self._paces, key, pace)
         due = [when for when in (pace.beats, again) if when]
         self._demand.alarms.set(Alarm("push", key), min(due, default=0))
 
@@ -104,6 +104,6 @@ class PushTargets:
             self._demand.used(key, config, drain.moment)  # CON-04
 
     def _pause(self, key: ConsumerKey) -> None:
-        self._journal.drop(self._paces, key)
+        self._undo.drop(self._paces, key)
         self._demand.alarms.set(Alarm("push", key), 0)
         self._demand.unwant(key)

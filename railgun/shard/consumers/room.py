@@ -49,11 +49,11 @@ class ConsumerRoom:
         self._streams = streams
         self._captures = captures
         self._dead_letters = DeadLetters(partition, partitions, streams, limits, read_log)
-        self._journal = UndoLog()
-        self._advisories = Advisories(partition, captures, self._journal)
-        self._demand = Demand(self._journal)
-        self._presences = Presences(self._journal)
-        self._push_targets = PushTargets(streams, self._demand, self._presences, self._journal)
+        self._undo = UndoLog()
+        self._advisories = Advisories(partition, captures, self._undo)
+        self._demand = Demand(self._undo)
+        self._presences = Presences(self._undo)
+        self._push_targets = PushTargets(streams, self._demand, self._presences, self._undo)
         self._pushing = Pushing(self._push_targets)
         self._delivering = Delivering(streams, self._demand, self._pushing)
         self._commands = ConsumerCommands(
@@ -69,7 +69,7 @@ class ConsumerRoom:
     def load(self) -> None:
         """A new owner: it knows the consumers, but no waiting pulls and no listeners."""
         self._push_targets.load()
-        self._journal.clear()
+        self._undo.clear()
         self._fresh = True
 
     def begin(self, drain: OpenDrain) -> None:
@@ -79,13 +79,13 @@ class ConsumerRoom:
             for stream in self._streams:
                 for consumer in stream.consumers:
                     self._demand.used(key_of(stream, consumer), consumer.config, drain.moment + SILENCE)
-            self._journal.clear()
+            self._undo.clear()
 
     def committed(self) -> None:
-        self._journal.clear()
+        self._undo.clear()
 
     def aborted(self) -> None:
-        self._journal.undo()
+        self._undo.undo()
 
     # -- commands and calls
 

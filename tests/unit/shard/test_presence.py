@@ -52,15 +52,15 @@ def test_who_hears_what() -> None:
 
 
 def test_what_is_undone_was_never_said() -> None:
-    journal = UndoLog()
-    presences = Presences(journal)
+    undo = UndoLog()
+    presences = Presences(undo)
     presences.add("ann", 0)
     presences.listen("ann", [("a.*", "")])
-    journal.clear()
+    undo.clear()
     presences.listen("ann", [("b", "")])
     presences.add("bob", 1)
     presences.forget("ann")
-    journal.undo()
+    undo.undo()
     assert presences.listeners("a.x") == [Listener("ann", "")]
     assert not presences.listeners("b")
     assert presences.silent(PERIOD) == []
@@ -68,15 +68,15 @@ def test_what_is_undone_was_never_said() -> None:
 
 
 def test_alarms_count_once_and_come_back_when_undone() -> None:
-    journal = UndoLog()
-    alarms: Alarms[str] = Alarms(journal)
+    undo = UndoLog()
+    alarms: Alarms[str] = Alarms(undo)
     for at in range(1_000):
         alarms.set("moving", at + 10)
     alarms.set("fixed", 500)
     assert len(alarms._heap) < 600, "what no longer counts does not pile up"
-    journal.clear()
+    undo.clear()
     assert alarms.next == 500
     assert alarms.take(2_000) == [("fixed", 500), ("moving", 1_009)]
     assert not len(alarms)
-    journal.undo()
+    undo.undo()
     assert alarms.take(2_000) == [("fixed", 500), ("moving", 1_009)]
