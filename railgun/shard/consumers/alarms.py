@@ -1,6 +1,6 @@
 """Alarms: the moments at which consumers must be looked at again, one for each key, exact and with undo.
 
-:class:`~railgun.semantics.consumers.acks.deadlines.Deadlines` is cheaper, but its deadlines only ever move forward to an earlier
+:class:`~railgun.semantics.deadlines.Deadlines` is cheaper, but its deadlines only ever move forward to an earlier
 moment and may turn out too early; an alarm can be put off, and an aborted drain takes it back.
 """
 
