@@ -186,6 +186,14 @@ def test_path_separators_length_and_disagreement_of_names(rg: Railgun, make: Mak
     assert ask(rg, f"CONSUMER.CREATE.{stream}.SAME", agreed)["name"] == "SAME"
 
 
+def test_metadata_that_is_too_large_is_refused_after_everything_else(rg: Railgun, make: Make) -> None:
+    queue = make(retention="workqueue").name
+    large = {"metadata": {"key": "x" * 131_072}}
+    assert add_refused(rg, queue, "C", **large)[:2] == (10135, 400)
+    assert add_refused(rg, queue, "C", ack_policy="none", **large)[:2] == (10084, 400)  # as nats-server does
+    assert rg.stream(queue).info().state.consumer_count == 0
+
+
 @pytest.mark.rule("CON-08")
 def test_an_ephemeral_gets_a_name(rg: Railgun, make: Make) -> None:
     stream = make()

@@ -48,6 +48,7 @@ def checked(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig | Re
         or _filters_refused(config)
         or _start_refused(config)
         or _sampling_refused(config)
+        or _metadata_refused(config)
         or _own_refused(config, stream)
         or _not_ours_refused(config)
         or _with_defaults(config, stream)
@@ -77,6 +78,10 @@ def _names_refused(config: ConsumerConfig) -> Refusal | None:  # CON-07
         return refusals.CONSUMER_NAMES_DIFFER
     if _length(config.description or "") > MAX_DESCRIPTION:
         return refusals.consumer_description_too_long(MAX_DESCRIPTION)
+    return None
+
+
+def _metadata_refused(config: ConsumerConfig) -> Refusal | None:  # the last of the rules in nats-server, too
     if sum(_length(key) + _length(value) for key, value in (config.metadata or {}).items()) > MAX_METADATA:
         return refusals.consumer_metadata_too_large(MAX_METADATA)
     return None
