@@ -7,25 +7,25 @@ moment and may turn out too early; an alarm can be put off, and an aborted drain
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
-from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from railgun.semantics.consumers.undo import UndoLog
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K", bound=tuple[Any, ...])
 _SLACK = 256  # entries that no longer count, before the heap is built anew
 
 
 class Alarms(Generic[K]):
-    """Moments by key. Setting, changing and dropping cost the logarithm of their number; changes can be undone."""
+    """Moments by key. Setting, changing and dropping cost the logarithm of their number; changes can be undone.
+
+    Keys of one moment are due in their own order: the order in which they were set would change with an undo.
+    """
 
     def __init__(self, undo: UndoLog) -> None:
         self._undo = undo
         # Entries that no longer count are dropped when they come up.
-        self._heap: list[tuple[int, int, K]] = []
+        self._heap: list[tuple[int, K]] = []
         self._due: dict[K, int] = {}
-        self._number = count()
 
     def __len__(self) -> int:
         return len(self._due)
@@ -44,9 +44,9 @@ class Alarms(Generic[K]):
     def _apply(self, key: K, due: int) -> None:
         if due:
             self._due[key] = due
-            heapq.heappush(self._heap, (due, next(self._number), key))
+            heapq.heappush(self._heap, (due, key))
             if len(self._heap) > 2 * len(self._due) + _SLACK:
-                self._heap = [(when, next(self._number), one) for one, when in self._due.items()]
+                self._heap = [(when, one) for one, when in self._due.items()]
                 heapq.heapify(self._heap)
         else:
             self._due.pop(key, None)
@@ -54,7 +54,7 @@ class Alarms(Generic[K]):
     @property
     def next(self) -> int | None:
         """The earliest of all."""
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
@@ -62,7 +62,7 @@ class Alarms(Generic[K]):
         """Every key that is due by the moment, with its time, earliest first; they are no longer set."""
         found = []
         while (due := self.next) is not None and due <= moment:
-            key = self._heap[0][2]
+            key = self._heap[0][1]
             self.set(key, 0)
             found.append((key, due))
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from railgun.protocol.commands import AckRun, ConsumerCommand, Pull
@@ -139,6 +139,18 @@ def infos(shards: Shards) -> list[Any]:
     return [shards.answer(request) for request in asked]
 
 
+TWO_PULLS_THAT_END_TOGETHER: list[tuple[Any, ...]] = [
+    ("publish", "A", ["x"]),
+    ("purge", "A"),
+    ("publish", "A", ["x"]),
+    ("command", "A", "two", "bob", [], Pull(2, batch=4, expires=1_000 * MILLI)),
+    ("publish", "A", ["x"]),
+    ("publish", "A", ["x"]),
+    ("command", "A", "two", "bob", [], Pull(1, batch=1, expires=1_000 * MILLI)),
+    ("later", 1_100),
+]
+
+
 @settings(max_examples=80)
 @given(
     st.lists(commands, max_size=30),
@@ -146,6 +158,7 @@ def infos(shards: Shards) -> list[Any]:
     three,
     st.sampled_from(["limits", "limits", "workqueue", "interest"]),
 )
+@example(TWO_PULLS_THAT_END_TOGETHER, ["commit", "abort"], [{"ack_policy": "explicit"}] * 3, "limits")
 def test_aborted_drains_leave_no_trace(
     history: list[tuple[Any, ...]], fates: list[str], consumers: list[dict[str, Any]], retention: str
 ) -> None:

@@ -69,14 +69,25 @@ def test_what_is_undone_was_never_said() -> None:
 
 def test_alarms_count_once_and_come_back_when_undone() -> None:
     undo = UndoLog()
-    alarms: Alarms[str] = Alarms(undo)
+    alarms: Alarms[tuple[str]] = Alarms(undo)
     for at in range(1_000):
-        alarms.set("moving", at + 10)
-    alarms.set("fixed", 500)
+        alarms.set(("moving",), at + 10)
+    alarms.set(("fixed",), 500)
     assert len(alarms._heap) < 600, "what no longer counts does not pile up"
     undo.clear()
     assert alarms.next == 500
-    assert alarms.take(2_000) == [("fixed", 500), ("moving", 1_009)]
+    assert alarms.take(2_000) == [(("fixed",), 500), (("moving",), 1_009)]
     assert not len(alarms)
     undo.undo()
-    assert alarms.take(2_000) == [("fixed", 500), ("moving", 1_009)]
+    assert alarms.take(2_000) == [(("fixed",), 500), (("moving",), 1_009)]
+
+
+def test_alarms_of_one_moment_keep_their_order_through_an_undo() -> None:
+    undo = UndoLog()
+    alarms: Alarms[tuple[int]] = Alarms(undo)
+    for key in (2, 1):
+        alarms.set((key,), 10)
+    undo.clear()
+    alarms.set((1,), 20)
+    undo.undo()
+    assert alarms.take(10) == [((1,), 10), ((2,), 10)]
