@@ -23,7 +23,12 @@ NAMES = {
     "aio": "sync",
 }
 KEYWORDS = ("async", "await")
-LEFT_OVER = re.compile(r"\b(async|await|awaited|asyncio|coroutine|event loop)\b", re.IGNORECASE)
+# Words of async code that have no sync twin of the same form: a module that needs them is written by hand.
+LEFT_OVER = re.compile(
+    r"\b(async|await|awaited|asyncio|anyio|coroutine|event loop|a(closing|next|iter|close|throw|send)|\w*awaitable"
+    r"|asynccontextmanager|asyncgenerator|\w+_async_\w+|__await__|cancellederror)\b",
+    re.IGNORECASE,
+)
 
 _CLASS = re.compile(r"\bAsync(?=[A-Z])")
 _IN_TEXTS = (

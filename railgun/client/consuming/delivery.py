@@ -18,7 +18,7 @@ from railgun.client.steps import Steps
 from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
 from railgun.kafka.record_headers import Record, extras_of
 from railgun.model import headers as h
-from railgun.model.durations import to_nanos
+from railgun.model.durations import LONGEST, to_nanos
 from railgun.model.messages import MessageViews
 from railgun.protocol.commands import AckRun
 from railgun.protocol.log_record import Extras
@@ -142,9 +142,13 @@ class Delivery(MessageViews):
         nanos = 0 if delay is None else to_nanos(delay)
         if nanos < 0:
             raise ConfigError("the delay of a nak cannot be negative")
+        if nanos > LONGEST:
+            raise ConfigError(f"{delay} is not a valid delay of a nak: give at most 100 years")
         self._resolve(self._said(NAK, nanos))
 
     def _term(self, reason: str) -> None:
+        if not isinstance(reason, str):
+            raise ConfigError(f"{reason!r} is not a valid reason: give a text")
         self._resolve(self._said(TERM, 0, reason))
 
     def _in_progress(self) -> None:

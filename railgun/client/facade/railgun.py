@@ -92,6 +92,9 @@ class Railgun(Calls):
     ) -> PubAck | None:
         """Publish one message and wait for its ack: decided and durable.
 
+        Options, all by keyword: ``headers``, ``msg_id`` (de-duplication), ``expected_stream``, ``expected_last_sequence``,
+        ``expected_last_subject_sequence``, ``expected_last_subject_sequence_subject`` (where that one is looked up),
+        ``expected_last_msg_id``, ``ttl`` (how long the message lives), ``timeout`` in seconds, ``ack``.
         ``ack=False`` returns once it is handed over, and its outcome is not reported. Raises the refusal,
         NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError if the subject is invalid.
         """
@@ -125,7 +128,10 @@ class Railgun(Calls):
         msg_id: str | None = None,
         **options: Unpack[MessageOptions],
     ) -> PublishFuture:
-        """Publish without waiting; the future has the ack. Waits only while ``max_in_flight`` are unanswered."""
+        """Publish without waiting; the future has the ack. Waits only while ``max_in_flight`` are unanswered.
+
+        Options as of :meth:`publish`, without ``timeout`` and ``ack``.
+        """
         lane = self._routing.routes.get(subject) or self._routing.route(subject, self._connection.timeout)
         given = message_headers(options) if options else None
         if type(payload) is not bytes:

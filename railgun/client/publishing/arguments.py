@@ -60,7 +60,7 @@ def message_headers(options: MessageOptions) -> HeaderList:
     given: Mapping[str, Any] = options
     for name in given:
         if name != "headers" and name not in _CONDITIONS:
-            raise TypeError(f"a publish has no argument {name!r}")
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
     try:
         result = h.normalise(given.get("headers"))
     except (ValueError, AttributeError, TypeError) as error:

@@ -86,6 +86,8 @@ class Packer:
                 or (index and pack.size + size > PACK_BYTES)
             ):
                 pack, index = lane.close_pack(silent=silent), 0
+            if patience > pack.patience:  # before anything changes: what is not a number raises here
+                pack.patience = patience
             pack.subjects.append(subject)
             pack.payloads.append(payload)
             if msg_id or pack.ids:
@@ -97,8 +99,6 @@ class Packer:
                     pack.headers = [[] for _ in range(index)]
                 pack.headers.append(headers or [])
             pack.size += size
-            if patience > pack.patience:
-                pack.patience = patience
             self._unanswered += 1
             self._unanswered_bytes += size
             if queue and not lane.queued:

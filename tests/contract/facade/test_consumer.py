@@ -293,6 +293,20 @@ def test_naks_wait_and_terms_end(rg: Railgun, make: Make, clock: railgun.testing
 
 
 @pytest.mark.rule("ACK-09")
+def test_answers_that_cannot_travel_are_refused_and_end_nothing(rg: Railgun, make: Make) -> None:
+    stream = make("ORDERS")
+    worker = stream.create_consumer("DISPATCH")
+    put_numbers(rg, stream, 2)
+    first, second = worker.fetch(2, wait=5)
+    with pytest.raises(railgun.ConfigError, match="is not a valid delay of a nak"):
+        first.nak(delay=1e10)
+    with pytest.raises(railgun.ConfigError, match="is not a valid reason"):
+        first.term(5)  # type: ignore[arg-type]
+    first.ack_sync()
+    second.ack_sync()
+    assert worker.info().num_ack_pending == 0
+
+
 def test_ack_next_acknowledges_and_gets_the_next(rg: Railgun, make: Make) -> None:
     stream = make()
     worker = stream.create_consumer("C", max_ack_pending=1)

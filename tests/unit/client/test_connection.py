@@ -168,6 +168,22 @@ def test_arguments_that_cannot_be_used() -> None:
             rg.create_stream(StreamConfig(name="T"), subjects=["t"])
 
 
+def test_a_cluster_without_partitions_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one"):
+        connect("memory://?partitions=0")
+
+
+def test_a_publish_with_a_bad_timeout_leaves_nothing_behind() -> None:
+    with connect("memory://") as rg:
+        orders = rg.create_stream("ORDERS")
+        with pytest.raises(TypeError):
+            rg.publish("ORDERS", b"never sent", timeout="soon")  # type: ignore[call-overload]
+        assert rg.publish("ORDERS", b"sent").sequence == 1
+        rg.flush()
+        assert rg.connection.packer.unanswered == 0
+        assert orders.info().state.messages == 1
+
+
 def test_memory_clusters_are_private_unless_they_have_a_name() -> None:
     with connect("memory://") as one, connect("memory://") as other:
         one.create_stream("S", subjects=["s"])

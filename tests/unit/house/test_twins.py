@@ -127,3 +127,23 @@ def test_a_module_that_cannot_be_translated_fails_with_its_name(
     assert main([], facade) == 1
     assert "message.py" in capsys.readouterr().err
     assert (facade / "sync" / "message.py").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async def f(x):\n    async with aclosing(x): pass\n",
+        "async def f(it):\n    return await anext(it)\n",
+        "async def f(gen):\n    await gen.aclose()\n",
+        "@asynccontextmanager\nasync def f(): yield\n",
+        "async def f(stack, x):\n    await stack.enter_async_context(x)\n",
+        "def f(x: Awaitable[int]) -> None: ...\n",
+        "def f(x): return inspect.isawaitable(x)\n",
+        "class AsyncThing:\n    def __await__(self): ...\n",
+        "async def f():\n    await anyio.sleep(1)\n",
+        "try: ...\nexcept CancelledError: ...\n",
+    ],
+)
+def test_async_code_that_has_no_sync_form_is_refused(code: str) -> None:
+    with pytest.raises(Untranslatable):
+        translate(code)

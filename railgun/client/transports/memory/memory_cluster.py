@@ -251,6 +251,8 @@ def cluster_at(rest: str, names: Names) -> MemoryCluster:
             )
         options[key] = int(value)
     partitions = options.pop("partitions", PARTITIONS)
+    if partitions < 1:
+        raise ConfigError("partitions=0 is not a valid option of memory://: a cluster has at least one")
     make: Callable[[], MemoryCluster] = lambda: MemoryCluster(names, partitions, ClusterLimits(**options))  # noqa: E731
     if not name:
         return make()
