@@ -20,7 +20,7 @@
         ├── StreamNotFound          10059
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
-        ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157
+        ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157, 10173
         ├── ConsumerNotFound        10014, 10149
         ├── ConsumerExists          10013, 10148
         ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184; 10025, 10052 and 10133 of a consumer
@@ -30,6 +30,7 @@
         ├── ExpectedStreamMismatch  10060
         ├── StreamFull              10077
         ├── MessageRefused          10054, 10097, 10111, 10165, 10166, 10193, 10227
+        ├── CounterRefused          10168 … 10172
         ├── StreamSealed            10109
         ├── NotPermitted            10057, 10110
         └── Overloaded              10002, 10023, 10167
@@ -51,6 +52,7 @@ __all__ = [
     "ConsumerBound",
     "ConsumerExists",
     "ConsumerNotFound",
+    "CounterRefused",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
     "InvalidConsumerConfig",
@@ -219,6 +221,10 @@ class MessageRefused(ApiError):
     """The message itself breaks a rule of its stream: size, headers, TTL, roll-up."""
 
 
+class CounterRefused(ApiError):
+    """The increment or the message does not fit its subject: no counters here, not a number, or a counter beside plain messages."""
+
+
 class StreamSealed(ApiError):
     """The stream is sealed: it can be read, never changed."""
 
@@ -236,7 +242,7 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     StreamNotFound: (10059,),
     StreamNameTaken: (10058,),
     SubjectsOverlap: (10065,),
-    InvalidStreamConfig: (10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157),
+    InvalidStreamConfig: (10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157, 10173),
     ConsumerNotFound: (10014, 10149),
     ConsumerExists: (10013, 10148),
     InvalidConsumerConfig: (
@@ -250,6 +256,7 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     ExpectedStreamMismatch: (10060,),
     StreamFull: (10077,),
     MessageRefused: (10054, 10097, 10111, 10165, 10166, 10193, 10227),
+    CounterRefused: (10168, 10169, 10170, 10171, 10172),
     StreamSealed: (10109,),
     NotPermitted: (10057, 10110),
     Overloaded: (10002, 10023, 10167),

@@ -116,6 +116,11 @@ def answer_too_large(size: int) -> Refusal:
 
 
 COUNTERS_DISABLED = Refusal(400, 10168, "message counters is disabled")
+INCREMENT_MISSING = Refusal(400, 10169, "message counter increment is missing")
+INCREMENT_WITH_PAYLOAD = Refusal(400, 10170, "message counter has payload")
+INCREMENT_INVALID = Refusal(400, 10171, "message counter increment is invalid")
+COUNTER_BROKEN = Refusal(400, 10172, "message counter is broken")
+MIRROR_WITH_COUNTERS = Refusal(400, 10173, "stream mirrors can not also calculate counters")
 BATCHES_DISABLED = Refusal(400, 10174, "atomic publish is disabled")
 
 

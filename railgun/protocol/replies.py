@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from railgun.model.headers import HeaderList
@@ -49,6 +50,7 @@ class PackReply(NamedTuple):
     runs: list[tuple[int, int, int]]  # (index of the first, how many, sequence of the first)
     duplicates: list[tuple[int, int]]  # (index, sequence of the original)
     refusals: list[tuple[int, Refusal]]
+    values: Sequence[tuple[int, int]] = ()  # (index, total) of the increments that were stored
 
 
 class ReplyBatch(NamedTuple):
@@ -69,6 +71,7 @@ class ReplyBatch(NamedTuple):
                 "packs": [_pack_reply_out(pack) for pack in self.packs],
                 "answers": [_answer_out(answer) for answer in self.answers],
                 "leases": [lease_out(lease) for lease in self.leases],
+                "values": [_values_out(at, pack) for at, pack in enumerate(self.packs) if pack.values],
             },
         )
 
@@ -77,14 +80,18 @@ class ReplyBatch(NamedTuple):
         """The batch in these bytes. Raises WireError if they are not one, or if its columns do not fit together."""
         value = decode("reply_batch", data, later=True)
         try:
+            packs = [_pack_reply_in(pack) for pack in value["packs"]]
+            for one in value["values"]:
+                values = list(zip(one["indexes"], one["totals"], strict=True))
+                packs[one["pack"]] = packs[one["pack"]]._replace(values=values)
             return cls(
                 value["shard"],
                 value["epoch"],
-                [_pack_reply_in(pack) for pack in value["packs"]],
+                packs,
                 [_answer_in(answer) for answer in value["answers"]],
                 [lease_in(lease) for lease in value["leases"]],
             )
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             raise WireError(f"not a reply_batch: {error}") from error
 
 
@@ -125,6 +132,11 @@ def _pack_reply_out(pack: PackReply) -> dict[str, Any]:
         "duplicate_sequences": [sequence for _, sequence in pack.duplicates],
         "refusals": [{"index": index, **refusal._asdict()} for index, refusal in pack.refusals],
     }
+
+
+def _values_out(at: int, pack: PackReply) -> dict[str, Any]:
+    indexes, totals = zip(*pack.values, strict=True)
+    return {"pack": at, "indexes": indexes, "totals": totals}
 
 
 def _pack_reply_in(value: dict[str, Any]) -> PackReply:

@@ -21,11 +21,11 @@ from railgun.protocol.commands import Forward
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import ShardClock, lateness
-from railgun.shard.consumers.dead_letters import ReadLog
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.cursor import Cursor
 from railgun.shard.dispatch import Dispatcher
 from railgun.shard.drain import AfterCommit, Drain, Input
+from railgun.shard.log_bodies import ReadLog
 from railgun.shard.long_calls import LongCalls
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
@@ -75,7 +75,7 @@ class ShardCore:
         )
         self._captures = Captures(self._overlay, partition, partitions, self._send)
         self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
-        self._publishing = Publishing(self._streams, limits, quarantined)
+        self._publishing = Publishing(self._streams, limits, quarantined, read_log)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
         self._timers = StreamTimers(self._streams)
         self._sealing = Sealing(read_log)

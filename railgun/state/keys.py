@@ -19,6 +19,8 @@ first  then                        value
 ``q``  incarnation, number         ConsumerRecord
 ``w``  incarnation, number, block  PendingBlock of that consumer
 ``g``  incarnation, number, block  bitmap of what that consumer gave up
+``t``  incarnation, subject        CounterTotal
+``y``  incarnation                 totals of messages below this sequence are strays: 8 bytes, and the subject that was reached
 =====  ==========================  =======================================
 """
 
@@ -42,12 +44,17 @@ CONSUMERS_MADE = b"m"
 CONSUMER = b"q"
 PENDING = b"w"
 GIVEN_UP = b"g"
-OF_A_STREAM = (BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP)
+TOTAL = b"t"
+STRAY_TOTALS = b"y"
+OF_A_STREAM = (
+    *(BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP),
+    *(TOTAL, STRAY_TOTALS),
+)
 
 _NUMBER = struct.Struct(">Q")
 _LENGTHS = {
     **dict.fromkeys((CURSOR, CLOCK_SHIFT, NEXT_INCARNATION, CAPTURES, UNFINISHED), 1),
-    **dict.fromkeys((STREAM, CONSUMERS_MADE), 1 + _NUMBER.size),
+    **dict.fromkeys((STREAM, CONSUMERS_MADE, STRAY_TOTALS), 1 + _NUMBER.size),
     **dict.fromkeys((BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMER), 1 + 2 * _NUMBER.size),
     **dict.fromkeys((PENDING, GIVEN_UP), 1 + 3 * _NUMBER.size),
 }
@@ -60,6 +67,10 @@ def number(value: int) -> bytes:
 
 def stream(incarnation: int) -> bytes:
     return STREAM + _NUMBER.pack(incarnation)
+
+
+def stray_totals(incarnation: int) -> bytes:
+    return STRAY_TOTALS + _NUMBER.pack(incarnation)
 
 
 def of(kind: bytes, incarnation: int, sequence: int) -> bytes:

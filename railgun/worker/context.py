@@ -14,7 +14,7 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import SteadyClock
-from railgun.shard.consumers.dead_letters import ReadLog
+from railgun.shard.log_bodies import ReadLog
 from railgun.worker.group.membership import Membership
 from railgun.worker.housekeeping import Housekeeping
 from railgun.worker.outbox import Outbox

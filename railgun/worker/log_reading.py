@@ -15,7 +15,7 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.trouble import Troubles, librdkafka
 from railgun.model.messages import StoredMessage
 from railgun.protocol.replies import Located
-from railgun.shard.consumers.dead_letters import LogUnreadable
+from railgun.shard.log_bodies import LogUnreadable
 
 log = logging.getLogger("railgun.worker")
 _SECONDS: Final = 5.0

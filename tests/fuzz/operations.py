@@ -9,6 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.fuzz.counting import interleaved
+
 SECOND = 1_000_000_000
 STREAMS = ("A", "B", "C", "DEAD")
 CONSUMERS = ("one", "two", "three")
@@ -17,14 +19,15 @@ TOKENS = ("x", "y", "x.1", "x.2", "z.1", "é")
 Operation = tuple[str, dict[str, Any]]
 
 
-def history(seed: int, length: int) -> list[Operation]:
-    """As many operations as asked for, the same for the same seed."""
+def history(seed: int, length: int, *, counting: bool = True) -> list[Operation]:
+    """As many operations as asked for, the same for the same seed; and with ``counting`` some on counters between them."""
     random = Random(seed)
     begin: list[Operation] = [
         ("create", {"stream": name, "config": _stream_config(random, name)}) for name in STREAMS
     ]
     begin += [("settle", _settle(random)), *(("consumer", _consumer(random)) for _ in range(4))]
-    return begin + [_operation(random) for _ in range(length)]
+    operations = begin + [_operation(random) for _ in range(length)]
+    return interleaved(operations, seed) if counting else operations
 
 
 def _operation(random: Random) -> Operation:

@@ -82,6 +82,14 @@ class Player:
             )
         )
 
+    _do_count = _do_publish
+
+    def _do_delete_newest(self, stream: str, sequence: int) -> None:
+        self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": max(self._last(stream) + 1 + sequence, 1)})
+
+    def _do_delete_newest(self, stream: str, back: int) -> None:
+        self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": max(self._last(stream) - back, 1)})
+
     def _do_delete(self, stream: str, sequence: int) -> None:
         self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": self._sequence(stream, sequence)})
 

@@ -23,11 +23,13 @@ from railgun.semantics.messages import budget as memory
 from railgun.semantics.streams import expiry, stragglers
 from railgun.semantics.streams import owned_stream as stream
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing.totals import CounterTotal
 from railgun.shard.consumers import leases
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import Drain, LogAppend
 from railgun.shard.streams import owned as ownership
+from railgun.state import keys
 from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
 from tests.support.shards import Shards
 
@@ -191,6 +193,7 @@ class World(Shards):
         seen = self.snapshot()
         for core in self.cores:
             for state in core._streams:
+                seen[state.name]["totals"] = _totals(state)
                 seen[state.name]["consumers"] = {one.name: _consumer(one) for one in state.consumers}
         return seen
 
@@ -264,6 +267,14 @@ def _forget_order(state: OwnedStream) -> None:
     assert before == [_consumer(one) for one in state.consumers], "a consumer that is loaded again is another"
 
 
+def _totals(state: OwnedStream) -> dict[str, CounterTotal | None]:
+    """The table of counters; no subject that has lost all its messages is left in it."""
+    prefix = keys.all_of(keys.TOTAL, state.incarnation)
+    left = {key[len(prefix) :].decode() for key, _ in state.overlay.scan(prefix)}
+    assert left <= state.subjects().keys(), f"totals of {left - state.subjects().keys()} are left"
+    return {subject: state.totals.get(subject) for subject in sorted(left)}
+
+
 def _place(lease: Any) -> tuple[str, str, int]:
     """Which consumer is served first, and which of the pulls without messages is told first, is nobody's business."""
     return lease.stream, lease.consumer, 0 if lease.sequences else lease.pull
@@ -298,7 +309,7 @@ def _pack(pack: Any) -> Any:
         outcomes |= {pack.first_request + start + step: sequence + step for step in range(length)}
     outcomes |= {pack.first_request + at: -sequence for at, sequence in pack.duplicates}
     outcomes |= {pack.first_request + at: refusal for at, refusal in pack.refusals}
-    return sorted(outcomes.items())
+    return sorted(outcomes.items()), list(pack.values)
 
 
 def _consumer(consumer: Any) -> dict[str, Any]:

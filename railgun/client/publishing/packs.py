@@ -37,7 +37,7 @@ class Pack(Settlement[PackReply]):
     """Messages of one stream that are sent, answered or lost together."""
 
     __slots__ = (
-        "_others", "count", "counted", "deadline", "first", "headers", "ids", "patience", "payloads", "silent", "size", "stream", "subjects",
+        "_others", "_values", "count", "counted", "deadline", "first", "headers", "ids", "patience", "payloads", "silent", "size", "stream", "subjects",
     )  # fmt: skip
 
     def __init__(self, stream: str, *, silent: bool = False) -> None:
@@ -57,6 +57,7 @@ class Pack(Settlement[PackReply]):
         self._others: dict[int, int | Refusal] | None = (
             None  # by index: sequence of the original, or the refusal
         )
+        self._values: dict[int, int] | None = None  # by index: the total with this increment
 
     def encode(self, client: str) -> bytes:
         named = "" if self.silent else client
@@ -81,7 +82,11 @@ class Pack(Settlement[PackReply]):
                 at
             ]  # before the first run: the last one, which does not hold it either
             if start <= index < start + length:
-                return PubAck(self.stream, sequence + index - start)
+                if not reply.values:
+                    return PubAck(self.stream, sequence + index - start)
+                if self._values is None:
+                    self._values = dict(reply.values)
+                return PubAck(self.stream, sequence + index - start, value=self._values.get(index))  # CTR-05
         if self._others is None:
             self._others = {**dict(reply.duplicates), **dict(reply.refusals)}
         other = self._others.get(index)

@@ -34,6 +34,9 @@ class StoredMessages:
         self.log_end = 0  # no later message lies below this offset of the log
         self._bases: list[int] = []  # blocks of the drain that runs
         self._by_subject: SubjectIndex  # begun once it is known whether subjects are ordered
+        self._subject_gone: Callable[[str], None] | None = (
+            None  # told of a subject that lost its last message
+        )
         self.subjects_built = 0  # how often it was: a place in an earlier one says nothing
         self.open_index()
 
@@ -52,6 +55,7 @@ class StoredMessages:
             scratch=self.overlay.scratch,
             budget=self._memory.subjects,
         )
+        self._by_subject.gone = self._subject_gone
 
     def _count_subjects(self, ends: Callable[[int, int], None]) -> None:
         """Count all messages by subject; ``ends`` is told when each message with a TTL ends, and its sequence."""

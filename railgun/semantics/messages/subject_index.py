@@ -58,6 +58,7 @@ class SubjectIndex:
         # How many subjects there are, once some went to the scratch space. There, one that is in memory is out of date.
         self._total: int | None = None
         self._view = SortedSubjects()  # of those in memory
+        self.gone: Callable[[str], None] | None = None  # told of a subject whose last message goes by itself
 
     @property
     def ordered(self) -> bool:
@@ -280,3 +281,5 @@ class SubjectIndex:
         if self._total is not None and self._beyond is not None:
             self._total -= 1
             self._beyond.drop(subject)
+        if self.gone is not None:
+            self.gone(subject)

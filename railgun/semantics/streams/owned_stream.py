@@ -26,6 +26,7 @@ from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.stored import StoredMessages
 from railgun.semantics.streams.expiry import Expiry
 from railgun.semantics.streams.publishing.deduplication import DedupWindow
+from railgun.semantics.streams.publishing.totals import CounterTotals
 from railgun.semantics.streams.sizes import Measure
 from railgun.semantics.streams.stream_record import RECORDED, read_record, write_record
 from railgun.state import keys
@@ -69,6 +70,7 @@ class OwnedStream(StoredMessages):
         self.expiry = Expiry(self)
         self.bodies = BodyLookup(overlay, incarnation, self._memory)
         self.consumers = Consumers(self)
+        self.totals = CounterTotals(overlay, incarnation)
         self._configure(config)
         self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
         self.compacted = config.max_msgs_per_subject > 0
@@ -93,6 +95,7 @@ class OwnedStream(StoredMessages):
             state._set_bytes(state.bytes)
         state.open_index()
         state.window.load()
+        state._watch_totals()
         state._derive()
         state._find_stray_bodies()
         state.consumers.load()
@@ -105,6 +108,7 @@ class OwnedStream(StoredMessages):
         self.window.drop_expired()  # what has left the old window does not come back with a longer one
         comes_to_interest = config.retention == "interest" != self.config.retention
         self._configure(config)
+        self._by_subject.gone = self._subject_gone
         # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
         self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
         if self._by_subject.ordered != (config.max_msgs_per_subject > 1):
@@ -124,6 +128,8 @@ class OwnedStream(StoredMessages):
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
         self.bodies.keeps = config.allow_direct
         self.measure = Measure.of_storage(config.storage)
+        if config.allow_msg_counter:
+            self._subject_gone = self.totals.drop
         self._accepted: dict[str, int] = {}
 
     def forget(self) -> None:
@@ -137,6 +143,13 @@ class OwnedStream(StoredMessages):
         self._begin_subjects(ordered=self.config.max_msgs_per_subject > 1)
         self.expiry.clear()
         self._count_subjects(self.expiry.add)
+
+    def _watch_totals(self) -> None:
+        """Totals are kept true after the option was turned off, so that it can be turned on again (CTR-20)."""
+        if self.totals:
+            self._subject_gone = self.totals.drop
+        if self.totals.has_strays:
+            self._memory.untidy.add(self.incarnation)
 
     # -- bodies, sizes, storing
 
@@ -275,15 +288,20 @@ class OwnedStream(StoredMessages):
         self._take_all(next_sequence)
         self.expiry.clear()
         self._find_stray_bodies()
+        if self._subject_gone is not None and self.totals.leave_below(next_sequence):
+            self._memory.untidy.add(self.incarnation)
         self.consumers.purged(next_sequence)
         return gone
 
     def _find_stray_bodies(self) -> None:
         self.bodies.find_strays(self.first_seq)
 
-    def drop_stray_bodies(self, most: int) -> int:
-        """Remove some of the bodies that are no longer needed from the table; returns how many."""
-        return self.bodies.drop_strays(self.first_seq, most)
+    def drop_strays(self, most: int) -> int:
+        """Remove some of the totals and bodies that are no longer needed from the table; how many were looked at."""
+        dropped = self.totals.drop_strays(most)
+        if self.totals.has_strays or dropped == most:
+            return dropped
+        return dropped + self.bodies.drop_strays(self.first_seq, most - dropped)
 
     # -- the end of a drain
 

@@ -8,7 +8,7 @@ A copy that cannot be stored is kept in ``rejected`` with the reason: nothing is
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -18,15 +18,16 @@ from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
 from railgun.protocol.commands import STORE, Forward, PublishPack
-from railgun.protocol.replies import Located
 from railgun.protocol.routing import partition_of
 from railgun.semantics.consumers.events import Event
 from railgun.semantics.streams import limits
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.semantics.streams.reading import place_of
 from railgun.shard.copies import Copies
 from railgun.shard.drain import Input
+from railgun.shard.log_bodies import ReadLog, body_reader
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
@@ -35,16 +36,10 @@ ORDERS = {
     h.MSG_ID: h.ORIGIN_MSG_ID,
     h.TTL: h.ORIGIN_TTL,
     h.ROLLUP: h.ORIGIN_ROLLUP,
+    h.INCREMENT: h.ORIGIN_INCREMENT,
 }
 _LONGEST_REASON = 4_096
 _UNLIMITED = 1 << 62
-
-
-class LogUnreadable(Exception):
-    """The log cannot be read just now. The drain must be tried again, or a dead letter would be lost."""
-
-
-ReadLog = Callable[[Sequence[Located]], list[StoredMessage | None]]
 
 
 class DeadLetters:
@@ -91,7 +86,9 @@ class DeadLetters:
         for number, payload in enumerate(pack.payloads):
             subject, headers = pack.subjects[number], pack.headers[number] if pack.headers else []
             refused = (
-                refusals.STREAM_NOT_FOUND if state is None else self._check(state, subject, headers, payload)
+                refusals.STREAM_NOT_FOUND
+                if state is None
+                else self._check(state, subject, headers, payload, drain)
             )
             if state is None or refused is not None:
                 assert refused is not None
@@ -106,11 +103,18 @@ class DeadLetters:
             drain.log_of(state).add(sequence, subject, headers, payload, time)
             limits.enforce(state, subject, previous)
 
-    def _check(self, state: OwnedStream, subject: str, headers: HeaderList, payload: bytes) -> Refusal | None:
+    def _check(
+        self, state: OwnedStream, subject: str, headers: HeaderList, payload: bytes, drain: OpenDrain
+    ) -> Refusal | None:
         if state.config.sealed:
             return refusals.SEALED
         if h.block_size(headers) > h.MAX_HEADER_BYTES:
             return refusals.HEADER_TOO_LARGE
+        if state.config.allow_msg_counter:
+            read = body_reader(state, self._read_log)
+            refused = counters.check_plain(state, subject, drain.log_of(state), read)
+            if refused is not None:
+                return refused
         size = state.measure.of(subject, h.block_size(headers), payload)
         return limits.check(state, subject, size, self._platform, _UNLIMITED, rollup=False)
 

@@ -18,13 +18,14 @@ from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.advisories import Advisories
 from railgun.shard.consumers.calls import CALLS, ConsumerCalls
 from railgun.shard.consumers.commands import ConsumerCommands
-from railgun.shard.consumers.dead_letters import DeadLetters, ReadLog
+from railgun.shard.consumers.dead_letters import DeadLetters
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import Alarm, Demand, key_of, living
 from railgun.shard.consumers.presence import SILENCE, Presences
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
 from railgun.shard.consumers.raw_deliveries import DELIVERIES, RawDeliveries
+from railgun.shard.log_bodies import ReadLog
 from railgun.shard.long_calls import Turn
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures

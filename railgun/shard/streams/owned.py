@@ -36,8 +36,8 @@ from railgun.state.unreadable_entries import UnreadableEntry
 log = logging.getLogger("railgun.shard")
 
 REGISTRAR = 0  # the partition whose shard registers streams
-SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies that are no longer kept
-SWEPT_BODIES = 2_500  # of them, bodies of one stream: others need not wait until it has none left
+SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies and totals that are no longer kept
+SWEPT_BODIES = 2_500  # of them, bodies and totals of one stream: others need not wait until it has none left
 
 Send = Callable[[int, Forward], None]
 
@@ -138,7 +138,7 @@ class OwnedStreams:
 
     @property
     def sweeping(self) -> bool:
-        """Whether there are keys to remove: of deleted streams, or bodies that a stream no longer keeps."""
+        """Whether there are keys to remove: of deleted streams, or bodies and totals that a stream no longer keeps."""
         return bool(self._doomed or self._memory.untidy)
 
     # -- changes
@@ -218,7 +218,7 @@ class OwnedStreams:
         untidy = self._memory.untidy
         for state in [one for one in self._states.values() if one.incarnation in untidy]:
             if left:
-                left -= state.drop_stray_bodies(min(left, SWEPT_BODIES))
+                left -= state.drop_strays(min(left, SWEPT_BODIES))
         for name, state in list(self._doomed.items()):
             if not left:
                 return

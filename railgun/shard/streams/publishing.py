@@ -14,6 +14,7 @@ from railgun.protocol.replies import PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.shard.drain import Input
+from railgun.shard.log_bodies import ReadLog, body_reader
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
@@ -23,11 +24,18 @@ _UNLIMITED = 1 << 62
 class Publishing:
     """Decides packs against the streams of a shard. A stream whose log is quarantined refuses all of them."""
 
-    def __init__(self, streams: OwnedStreams, limits: ClusterLimits, quarantined: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        streams: OwnedStreams,
+        limits: ClusterLimits,
+        quarantined: Mapping[str, str],
+        read_log: ReadLog | None,
+    ) -> None:
         """``quarantined``: log topics that cannot be written, with the reasons; kept by the driver of the shard."""
         self._streams = streams
         self._limits = limits
         self._quarantined = quarantined
+        self._read_log = read_log
 
     def pack(self, pack: PublishPack, drain: OpenDrain) -> None:
         """The messages of a pack are stored, found to be duplicates or refused, and its client is answered."""
@@ -67,9 +75,13 @@ class Publishing:
             self._limits,
             self._room(),
             drain.log_of(state),
+            body_reader(state, self._read_log),
         )
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
-        return PackReply(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused)
+        return PackReply(
+            *(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused),
+            outcome.values,
+        )
 
     def _refusal(self, name: str, state: OwnedStream | None) -> Refusal | None:
         if state is None:

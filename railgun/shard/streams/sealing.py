@@ -9,8 +9,8 @@ from railgun.semantics.messages.packed_bodies import pack_bodies
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.semantics.streams.stragglers import log_start
-from railgun.shard.consumers.dead_letters import ReadLog
 from railgun.shard.drain import Drain, LogAppend, Trim
+from railgun.shard.log_bodies import ReadLog
 from railgun.shard.streams.straggler_copies import StragglerCopies
 from railgun.state import keys
 

@@ -7,7 +7,7 @@ import logging
 from railgun.semantics.streams import stragglers
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.reading import place_of
-from railgun.shard.consumers.dead_letters import LogUnreadable, ReadLog
+from railgun.shard.log_bodies import LogUnreadable, ReadLog
 
 log = logging.getLogger("railgun.shard")
 _REST = 1_000  # drains until a log that could not be read is tried again

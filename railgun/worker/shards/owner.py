@@ -18,8 +18,8 @@ from railgun.errors import ConnectionLost
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
 from railgun.protocol import registry
-from railgun.shard.consumers.dead_letters import LogUnreadable
 from railgun.shard.drain import Drain, Input
+from railgun.shard.log_bodies import LogUnreadable
 from railgun.worker.context import ShardContext
 from railgun.worker.group.membership import Membership
 from railgun.worker.shards.claim import Claim

@@ -107,12 +107,20 @@ def test_counters_exclude_other_options(fields: dict[str, Any], reason: str) -> 
     assert refused(allow_msg_counter=True, **fields) == (500, 10052, reason)
 
 
+@pytest.mark.rule("CTR-21")
+def test_a_mirror_does_not_count() -> None:
+    assert refused(allow_msg_counter=True, mirror={"name": "X"}) == (
+        400,
+        10173,
+        "stream mirrors can not also calculate counters",
+    )
+
+
 @pytest.mark.parametrize(
     "fields, feature",
     [
         ({"mirror": {"name": "X"}}, "mirror"),
         ({"sources": [{"name": "X"}]}, "sources"),
-        ({"allow_msg_counter": True}, "allow_msg_counter"),
         ({"allow_atomic": True}, "allow_atomic"),
         ({"allow_msg_schedules": True}, "allow_msg_schedules"),
         ({"persist_mode": "async"}, "persist_mode async"),

@@ -51,6 +51,7 @@ def visible(state: OwnedStream) -> dict[str, Any]:
         "ids": state.window.everything(),
         "tombstones": state.tombstones,
         "bodies": list(state.overlay.scan(b"p")),
+        "totals": list(state.overlay.scan(b"t")),
     }
 
 
@@ -69,6 +70,7 @@ configs = st.builds(
     allow_rollup_hdrs=st.booleans(),
     allow_msg_ttl=st.booleans(),
     duplicate_window=st.sampled_from([0.0, 1e-8, 100.0]),
+    allow_msg_counter=st.booleans(),
     transform=st.booleans(),
 ).map(
     lambda fields: StreamConfig(
@@ -78,7 +80,12 @@ configs = st.builds(
         if fields.pop("transform")
         else None,
         **fields
-        | {"discard_new_per_subject": fields["discard_new_per_subject"] and fields["discard"] == "new"},
+        | ({"discard": "old", "allow_msg_ttl": False} if fields["allow_msg_counter"] else {})
+        | {
+            "discard_new_per_subject": fields["discard_new_per_subject"]
+            and fields["discard"] == "new"
+            and not fields["allow_msg_counter"]
+        },
     )
 )
 conditions = st.sampled_from(
@@ -96,23 +103,32 @@ conditions = st.sampled_from(
         (h.TTL, b"5"),
         (h.TTL, b"never"),
         (h.MSG_ID, b"1"),
+        (h.INCREMENT, b"+2"),
+        (h.INCREMENT, b"2.5"),
+        (h.INCREMENT, b""),
         ("other", b"value"),
     ]
 )
+increments = st.sampled_from([b"+1", b"-3", b"5", b" 0", b"9223372036854775807", b"-9223372036854775808"])
 
 
 @st.composite
 def packs(draw: st.DrawFn, *, with_headers: bool = True) -> Pack:
     count = draw(st.integers(0, 6))
     of = lambda one: draw(st.lists(one, min_size=count, max_size=count))  # noqa: E731
-    kind = draw(
-        st.sampled_from(["plain", "plain", "ids", "headers", "both"] if with_headers else ["plain", "ids"])
-    )
+    kinds = ["plain", "plain", "ids", "headers", "both", "counting", "counting"]
+    kind = draw(st.sampled_from(kinds if with_headers else ["plain", "ids"]))
+    with_ids = kind in ("ids", "both") or (kind == "counting" and draw(st.booleans()))
+    headers: list[list[tuple[str, bytes]]] = []
+    if kind == "counting":
+        headers = [[(h.INCREMENT, text)] for text in of(increments)]
+    elif kind in ("headers", "both"):
+        headers = of(st.lists(conditions, max_size=2))
     return Pack(
         of(st.sampled_from(SUBJECTS)) if draw(st.booleans()) else of(st.sampled_from(SUBJECTS[:3])),
-        of(st.sampled_from(["", "1", "2", "3", "4", "5", "6", "7"])) if kind in ("ids", "both") else [],
-        of(st.lists(conditions, max_size=2)) if kind in ("headers", "both") else [],
-        of(st.binary(max_size=25)),
+        of(st.sampled_from(["", "1", "2", "3", "4", "5", "6", "7"])) if with_ids else [],
+        headers,
+        [b""] * count if kind == "counting" else of(st.binary(max_size=25)),
         draw(st.integers(0, 12)),
     )
 
@@ -129,12 +145,19 @@ def decide(
     )
 
 
-def by_index(outcome: PackOutcome) -> dict[int, int | Refusal]:
-    """The sequence of each stored message, minus the original's of a duplicate, the refusal of the others."""
-    result: dict[int, int | Refusal] = dict(outcome.refused)
+def by_index(outcome: PackOutcome) -> dict[int, int | Refusal | tuple[int, int]]:
+    """The sequence of each stored message, minus the original's of a duplicate, the refusal of the others.
+
+    Of an increment sequence and total.
+    """
+    result: dict[int, int | Refusal | tuple[int, int]] = dict(outcome.refused)
     result |= {index: -sequence for index, sequence in outcome.duplicates}
     for start, length, first in outcome.runs:
         result |= {start + step: first + step for step in range(length)}
+    for index, total in outcome.values:
+        sequence = result[index]
+        assert isinstance(sequence, int)
+        result[index] = sequence, total
     return result
 
 
@@ -182,6 +205,18 @@ def test_the_column_path_is_taken_at_all(monkeypatch: pytest.MonkeyPatch) -> Non
     assert isinstance(taken[0], PackOutcome)
 
 
+def test_increments_alone_take_the_column_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "_publish_one", None)  # not asked
+    state = stream(StreamConfig(name="S", subjects=["a.*", "b"], duplicate_window=10, allow_msg_counter=True))
+    log = Stored()
+    first = Pack(["a.x", "b", "a.x"], ["1", "2", "3"], [[(h.INCREMENT, b"+4")]] * 3, [b""] * 3)
+    second = Pack(["a.x", "b"], [], [[(h.INCREMENT, b"-1")]] * 2, [b""] * 2)
+    assert decide(state, first, 5, NO_LIMITS, 1 << 60, log).values == [(0, 4), (1, 4), (2, 8)]
+    assert decide(state, second, 5, NO_LIMITS, 1 << 60, log).values == [(0, 7), (1, 3)]
+    assert log.payloads[-1] == b'{"val":"3"}'
+    assert list(log.headers[2]) == [(h.INCREMENT, b"+4"), (h.MSG_ID, b"3")]
+
+
 def test_an_empty_pack_changes_nothing() -> None:
     state = stream(StreamConfig(name="S", subjects=["a.*"], duplicate_window=10))
     before = visible(state)
@@ -199,7 +234,8 @@ def test_no_limit_is_ever_exceeded(config: StreamConfig, sent: list[Pack], platf
     for pack in sent:
         before, last = visible(state), state.last_seq
         outcome = decide(state, pack, time, platform, 1 << 60, log)
-        stored = [one for one in by_index(outcome).values() if isinstance(one, int) and one > 0]
+        found = [one[0] if type(one) is tuple else one for one in by_index(outcome).values()]
+        stored = [one for one in found if isinstance(one, int) and one > 0]
         assert stored == list(
             range(last + 1, last + 1 + len(stored))
         )  # no sequence is lost to a refusal (PUB-15)

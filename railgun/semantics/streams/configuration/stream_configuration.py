@@ -21,7 +21,6 @@ from railgun.semantics.streams.configuration.stream_fields import checked
 _NOT_YET: tuple[tuple[str, Callable[[StreamConfig], object]], ...] = (
     ("mirror", lambda config: config.mirror is not None),
     ("sources", lambda config: config.sources),
-    ("allow_msg_counter", lambda config: config.allow_msg_counter),
     ("allow_atomic", lambda config: config.allow_atomic),
     ("allow_msg_schedules", lambda config: config.allow_msg_schedules),
     ("persist_mode async", lambda config: config.persist_mode == "async"),
@@ -100,6 +99,7 @@ def _change_refused(old: StreamConfig, new: StreamConfig) -> Refusal | None:
         return invalid_config(f"{cannot} cancel deny purge")
     if old.allow_msg_ttl and not new.allow_msg_ttl:  # UPD-13
         return invalid_config("message TTL status can not be disabled")
+    # UPD-14: allow_msg_counter may be switched on and off
     if (old.persist_mode or "default") != (new.persist_mode or "default"):  # UPD-16
         return invalid_config(f"{cannot} change persist mode")
     return None

@@ -18,6 +18,7 @@ from railgun.model.refusals import (
     BAD_STREAM_NAME,
     MAX_BYTES_EXCEEDED,
     MAX_BYTES_REQUIRED,
+    MIRROR_WITH_COUNTERS,
     REPLICAS_NEGATIVE,
     Refusal,
     invalid_config,
@@ -139,6 +140,8 @@ def _policies_refused(config: StreamConfig) -> Refusal | None:
             return invalid_config("counter stream cannot use message schedules")
         if config.retention != "limits":
             return invalid_config("counter stream can only use limits retention")
+        if config.mirror is not None:
+            return MIRROR_WITH_COUNTERS  # CTR-21
     if config.discard_new_per_subject:  # CFG-19
         if config.discard != "new":
             return invalid_config("discard new per subject requires discard new policy to be set")
@@ -268,7 +271,7 @@ def name_refused(name: str) -> Refusal | None:
 
 
 def required_level(config: StreamConfig) -> int:
-    """The API level that a server needs to hold the stream (CFG-29)."""
+    """The API level that a server needs to hold the stream (CFG-29, CTR-30)."""
     if config.allow_atomic or config.allow_msg_schedules or config.persist_mode == "async":
         return 2
     return 1 if config.allow_msg_ttl or config.allow_msg_counter else 0

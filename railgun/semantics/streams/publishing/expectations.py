@@ -35,8 +35,6 @@ def instructions(headers: Headers) -> dict[str, bytes]:
 
 
 def check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None:
-    if h.INCREMENT in given:
-        return refusals.COUNTERS_DISABLED  # CTR-10: no stream has the option yet
     if h.BATCH_ID in given:
         return refusals.BATCHES_DISABLED
     expected = given.get(h.EXPECTED_STREAM)

@@ -35,6 +35,13 @@ class Stored:
         self.times.append(time)
 
 
+class Counted(NamedTuple):
+    """An increment that was stored, and the total with it."""
+
+    sequence: int
+    total: int
+
+
 @dataclass(slots=True)
 class PackOutcome:
     """What became of each message of a pack, by its index."""
@@ -42,6 +49,7 @@ class PackOutcome:
     runs: list[tuple[int, int, int]] = field(default_factory=list)
     duplicates: list[tuple[int, int]] = field(default_factory=list)
     refused: list[tuple[int, Refusal]] = field(default_factory=list)
+    values: list[tuple[int, int]] = field(default_factory=list)  # totals of increments that were stored
 
     def stored(self, index: int, sequence: int) -> None:
         if self.runs:

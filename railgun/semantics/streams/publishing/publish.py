@@ -11,14 +11,18 @@ from itertools import islice, repeat
 from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import LARGEST_MESSAGE, TRANSPORT_LIMIT, ClusterLimits
+from railgun.model.counters import body_of
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
 from railgun.semantics.streams import limits, ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing import counters
+from railgun.semantics.streams.publishing.counter_columns import publish_increments
+from railgun.semantics.streams.publishing.counters import ReadBody
 from railgun.semantics.streams.publishing.expectations import check_expectations, check_headers, instructions
-from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome, Stored
+from railgun.semantics.streams.publishing.outcomes import Counted, NewMessage, PackOutcome, Stored
 
 _ID_HEADER_BYTES = h.block_size([(h.MSG_ID, b"")])
 _NO_HEADERS: Headers = ()
@@ -34,15 +38,19 @@ def publish_pack(
     platform: ClusterLimits,
     room: int,
     log: Stored,
+    read: ReadBody | None = None,
 ) -> PackOutcome:
-    """Decide a pack received at ``time``; what is stored is appended to ``log``. ``room``: bytes the platform has left."""
+    """Decide a pack received at ``time``; what is stored is appended to ``log``. ``room``: bytes the platform has left.
+
+    ``read``: how to read a message of the stream that its owner does not have at hand; None: not at all.
+    """
     state.window.expire(time)
     if not payloads:
         return PackOutcome()
-    if not headers:
+    if not headers or state.config.allow_msg_counter:
         unlimited = not platform.max_stream_bytes or state.config.max_bytes > 0
         space = room if unlimited else min(room, platform.max_stream_bytes - state.bytes)
-        outcome = _publish_columns(state, subjects, ids, payloads, time, space, log)
+        outcome = _publish_columns(state, subjects, ids, headers, payloads, time, space, log, read)
         if outcome is not None:
             return outcome
     outcome = PackOutcome()
@@ -56,9 +64,12 @@ def publish_pack(
         if state.overhead(subject) is None:
             outcome.refused.append((index, refusals.NO_STREAM))
             continue
-        decided = _publish_one(state, message, time, platform, room - (state.bytes - before), log)
+        decided = _publish_one(state, message, time, platform, room - (state.bytes - before), log, read)
         if isinstance(decided, Refusal):
             outcome.refused.append((index, decided))
+        elif isinstance(decided, Counted):
+            outcome.stored(index, decided.sequence)
+            outcome.values.append((index, decided.total))
         elif decided < 0:
             outcome.duplicates.append((index, -decided))
         else:
@@ -70,10 +81,12 @@ def _publish_columns(
     state: OwnedStream,
     subjects: list[str],
     ids: list[str],
+    headers: list[list[tuple[str, bytes]]],
     payloads: list[bytes],
     time: int,
     room: int,
     log: Stored,
+    read: ReadBody | None,
 ) -> PackOutcome | None:
     """Store the whole pack at once, or None if any of its messages needs a closer look."""
     config = state.config
@@ -86,12 +99,17 @@ def _publish_columns(
         or config.discard == "new"
     ):
         return None
+    if headers:
+        largest = largest_message(config)
+        return publish_increments(state, subjects, ids, headers, payloads, time, room, largest, log, read)
     if ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids)):
         return None  # an id may begin with a space, which is not part of it
     overheads: dict[str, int] = {}
     for subject in set(subjects):
         overhead = state.overhead(subject)
         if overhead is None or not state.is_wanted(subject):
+            return None
+        if config.allow_msg_counter and counters.check_plain(state, subject, log, read) is not None:
             return None
         overheads[subject] = overhead
     sizes = [overheads[subject] + len(payload) for subject, payload in zip(subjects, payloads, strict=True)]
@@ -127,14 +145,22 @@ def largest_message(config: StreamConfig) -> int:
 
 
 def _publish_one(
-    state: OwnedStream, message: NewMessage, time: int, platform: ClusterLimits, room: int, log: Stored
-) -> Refusal | int:
+    state: OwnedStream,
+    message: NewMessage,
+    time: int,
+    platform: ClusterLimits,
+    room: int,
+    log: Stored,
+    read: ReadBody | None,
+) -> Refusal | Counted | int:
     """The sequence; minus the original's sequence for a duplicate; or why not, and then nothing has changed (PUB-15)."""
     config = state.config
     if config.sealed:
         return refusals.SEALED  # PUB-17
     given = instructions(message.headers) if message.headers else {}
-    refused = check_headers(state, given)
+    increment = given.get(h.INCREMENT)
+    refused = None if increment is None else counters.check_increment(state, given, message.payload)
+    refused = refused or check_headers(state, given)
     if refused is not None:
         return refused
     lifetime = ttl.lifetime(config, given.get(h.TTL))
@@ -144,15 +170,24 @@ def _publish_one(
     if message_id and state.window.window:  # DUP-08: without an id there is nothing to look for
         original = state.window.original(message_id)
         if original is not None:
-            return (
-                -original
-            )  # DUP-01, EXO-01, EXO-02; C-26: before the expectations, so that a retry stays idempotent
+            return -original  # DUP-01, DUP-16, EXO-01, EXO-02; C-26: before the expectations, so that a retry stays idempotent
     refused = check_expectations(state, message.subject, given)
     if refused is not None:
         return refused
     rollup = _rollup(state, given.get(h.ROLLUP))
     if isinstance(rollup, Refusal):
         return rollup
+    total = None
+    if increment is not None:
+        counted = counters.total_after(state, message.subject, increment, log, read)
+        if isinstance(counted, Refusal):
+            return counted
+        total = counted
+        message = message._replace(payload=body_of(total))  # CTR-02; CTR-03: the headers stay
+    elif config.allow_msg_counter:
+        refused = counters.check_plain(state, message.subject, log, read)
+        if refused is not None:
+            return refused
     wanted = state.is_wanted(message.subject)
     if isinstance(lifetime, Refusal):
         if wanted:
@@ -187,10 +222,12 @@ def _publish_one(
     if not wanted:
         return sequence
     log.add(sequence, message.subject, headers, message.payload, time)
+    if total is not None:
+        state.totals.put(message.subject, sequence, total)
     limits.enforce(state, message.subject, previous, why="evicted")
     if rollup:  # last: the message first counts like any other
         _roll_up(state, message.subject, sequence, rollup)
-    return sequence
+    return sequence if total is None else Counted(sequence, total)
 
 
 def _rollup(state: OwnedStream, value: bytes | None) -> str | Refusal:

@@ -1,0 +1,84 @@
+"""Packs of increments, stored as columns: the way of busy counters."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+from railgun.model import headers as h
+from railgun.model.counters import LEAST, MOST, body_of, parse_number
+from railgun.model.headers import Headers
+from railgun.semantics.streams import limits
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing import counters
+from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
+
+_INCREMENT_BYTES = h.block_size([(h.INCREMENT, b"")])
+_ID_BYTES = h.block_size([(h.INCREMENT, b""), (h.MSG_ID, b"")]) - _INCREMENT_BYTES
+
+
+def publish_increments(
+    state: OwnedStream,
+    subjects: list[str],
+    ids: list[str],
+    headers: list[list[tuple[str, bytes]]],
+    payloads: list[bytes],
+    time: int,
+    room: int,
+    largest: int,
+    log: Stored,
+    read: counters.ReadBody | None,
+) -> PackOutcome | None:
+    """Store a pack in which every message is an increment and nothing else, or None if any of them needs a closer look.
+
+    The caller has seen that the stream stores columns at all. ``largest``: bytes that a message may have.
+    """
+    if not all(len(one) == 1 and one[0][0] == h.INCREMENT for one in headers) or any(payloads):
+        return None
+    texts = [one[0][1] for one in headers]
+    increments = {text: parse_number(text) for text in set(texts)}
+    if None in increments.values() or (
+        ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids))
+    ):
+        return None
+    totals: dict[str, int] = {}
+    overheads: dict[str, int] = {}
+    for subject in set(subjects):
+        overhead = state.overhead(subject)
+        total = counters.newest_total(state, subject, log, read) if state.last_of(subject) else 0
+        if overhead is None or not isinstance(total, int):
+            return None
+        totals[subject], overheads[subject] = total, overhead + state.measure.headers + _INCREMENT_BYTES
+    values: list[int] = []
+    for subject, text in zip(subjects, texts, strict=True):
+        total = totals[subject] = totals[subject] + increments[text]  # type: ignore[operator]  # none is None
+        values.append(total)
+    if max(values) > MOST or min(values) < LEAST:
+        return None
+    bodies = list(map(body_of, values))
+    sizes = [
+        overheads[subject] + len(text) + len(body)
+        for subject, text, body in zip(subjects, texts, bodies, strict=True)
+    ]
+    stored: list[Headers] = [tuple(one) for one in headers]
+    if ids:
+        encoded = [message_id.encode("utf-8") for message_id in ids]
+        sizes = [size + _ID_BYTES + len(one) for size, one in zip(sizes, encoded, strict=True)]
+        stored = [(*one, (h.MSG_ID, message_id)) for one, message_id in zip(stored, encoded, strict=True)]
+    size = sum(sizes)
+    if max(sizes) > min(largest, h.MAX_HEADER_BYTES) or size > room:
+        return None  # the size is above that of headers and payload: what is near a limit is looked at one by one
+    if limits.needs_trim(state, len(sizes), size):
+        return None
+    first = state.store_run(subjects, sizes, time)
+    newest = dict(zip(subjects, range(first, first + len(sizes)), strict=True))
+    for subject, total in totals.items():
+        state.totals.put(subject, newest[subject], total)
+    if ids:
+        state.window.accept_run(ids, first, time)
+    state.last_msg_id = ids[-1] if ids else ""
+    log.sequences += range(first, first + len(sizes))
+    log.subjects += subjects
+    log.headers += stored
+    log.payloads += bodies
+    log.times += repeat(time, len(sizes))
+    return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
