@@ -11,6 +11,7 @@ from typing import Any
 
 from railgun.client.facade.aio.advisories import AsyncAdvisories
 from railgun.client.facade.aio.consumer import AsyncConsumer
+from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
 from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.aio.messages import AsyncMessages
@@ -22,6 +23,7 @@ from railgun.client.facade.railgun import Railgun, connect
 from railgun.client.facade.subscription import AsyncSubscription, Subscription
 from railgun.client.facade.sync.advisories import Advisories
 from railgun.client.facade.sync.consumer import Consumer
+from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
 from railgun.client.facade.sync.message import Message
 from railgun.client.facade.sync.messages import Messages
@@ -65,6 +67,7 @@ from railgun.errors import (
 )
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo, SequencePair
+from railgun.model.counters import Increment
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo, StreamState
 from railgun.model.stream_config import Republish, StreamConfig, StreamSource, SubjectTransform
 
@@ -90,6 +93,8 @@ __all__ = [
     "AsyncOrderedConsumer",
     "Listener",
     "AsyncListener",
+    "Counter",
+    "AsyncCounter",
     "Advisories",
     "AsyncAdvisories",
     "PublishFuture",
@@ -104,6 +109,7 @@ __all__ = [
     "SequencePair",
     "Advisory",
     "PubAck",
+    "Increment",
     "Reply",
     "StoredMessage",
     "StreamInfo",

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from railgun.model import headers as h
-from railgun.model.messages import StoredMessage
+from railgun.model.messages import MessageViews
 
 LEAST, MOST = -(2**63), 2**63 - 1  # an increment, and a total (C-01)
 _NUMBER = re.compile(rb"([+-]?)0*([0-9]{1,19})")
@@ -52,11 +52,11 @@ class Increment:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.time_ns // 1_000)
 
     @classmethod
-    def of(cls, message: StoredMessage) -> Self | None:
-        """The increment that the message is; None if it is not one."""
+    def of(cls, sequence: int, message: MessageViews) -> Self | None:
+        """The increment that the message of that sequence is; None if it is not one."""
         text = h.first(message.headers, h.INCREMENT)
         increment = None if text is None else parse_number(text.lstrip(b" "))
         total = parse_body(message.payload)
-        if increment is None or total is None:
-            return None
-        return cls(message.sequence, message.time_ns, increment, total)
+        return (
+            None if increment is None or total is None else cls(sequence, message.time_ns, increment, total)
+        )

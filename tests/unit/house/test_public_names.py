@@ -22,6 +22,7 @@ def test_the_public_names() -> None:
         "Subscription",
         "OrderedConsumer",
         "Listener",
+        "Counter",
         "Advisories",
     }
     facade = (
@@ -37,6 +38,7 @@ def test_the_public_names() -> None:
         "SubjectTransform",
         "Republish",
         "PubAck",
+        "Increment",
         "Reply",
         "StoredMessage",
         "StreamInfo",

@@ -9,6 +9,7 @@ from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.aio.closing import AsyncCloses
+from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
 from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.aio.stream import AsyncStream
@@ -17,7 +18,7 @@ from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
 from railgun.model.headers import HeaderInput, HeaderList
-from railgun.model.messages import Reply, StreamInfo
+from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.stream_config import StreamConfig
 
 T = TypeVar("T")
@@ -75,6 +76,10 @@ class AsyncCalls(AsyncCloses):
         """All streams, by name; ``subject``: only those that capture something that it matches."""
         return await self.call(streams.list_streams(subject))
 
+    def counter(self, subject: str) -> AsyncCounter:
+        """The counter on this subject, of a stream with ``allow_msg_counter``; whether it can count shows at the first call."""
+        return AsyncCounter(self, subject)
+
     # -- listening
 
     async def listen(
@@ -105,6 +110,15 @@ class AsyncCalls(AsyncCloses):
         limit = self._connection.timeout if timeout is None else timeout
         return await steps.run_async(
             flows.request(self._connection, self._hand_over, name, body, headers, limit)
+        )
+
+    async def publish_message(
+        self, subject: str, payload: bytes, msg_id: str, headers: HeaderList, timeout: float | None
+    ) -> PubAck:
+        """Publish one message that is checked already; for handles."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return await steps.run_async(
+            flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
         )
 
     async def call(self, what: Call[T], timeout: float | None = None) -> T:

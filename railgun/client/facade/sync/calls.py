@@ -10,6 +10,7 @@ from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.sync.closing import Closes
+from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
 from railgun.client.facade.sync.message import Message
 from railgun.client.facade.sync.stream import Stream
@@ -18,7 +19,7 @@ from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
 from railgun.model.headers import HeaderInput, HeaderList
-from railgun.model.messages import Reply, StreamInfo
+from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.stream_config import StreamConfig
 
 T = TypeVar("T")
@@ -76,6 +77,10 @@ class Calls(Closes):
         """All streams, by name; ``subject``: only those that capture something that it matches."""
         return self.call(streams.list_streams(subject))
 
+    def counter(self, subject: str) -> Counter:
+        """The counter on this subject, of a stream with ``allow_msg_counter``; whether it can count shows at the first call."""
+        return Counter(self, subject)
+
     # -- listening
 
     def listen(self, subject: str, group: str | None = None, *, statuses: bool = False) -> Listener:
@@ -103,6 +108,15 @@ class Calls(Closes):
         """
         limit = self._connection.timeout if timeout is None else timeout
         return steps.run(flows.request(self._connection, self._hand_over, name, body, headers, limit))
+
+    def publish_message(
+        self, subject: str, payload: bytes, msg_id: str, headers: HeaderList, timeout: float | None
+    ) -> PubAck:
+        """Publish one message that is checked already; for handles."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return steps.run(
+            flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
+        )
 
     def call(self, what: Call[T], timeout: float | None = None) -> T:
         """Run one typed operation of :mod:`railgun.client.operations`."""
