@@ -10,7 +10,19 @@ import typer
 from typer.core import TyperGroup
 
 from railgun.cli import tour
-from railgun.cli.commands import consumer, dlq, doctor, events, init, publish, stream, subscribe, up, worker
+from railgun.cli.commands import (
+    consumer,
+    counter,
+    dlq,
+    doctor,
+    events,
+    init,
+    publish,
+    stream,
+    subscribe,
+    up,
+    worker,
+)
 from railgun.errors import RailgunError
 
 # Habits of those who come from the `nats` command.
@@ -37,6 +49,7 @@ app.command("up")(up.up)
 app.command("worker")(worker.worker)
 app.add_typer(stream.app, name="stream")
 app.add_typer(consumer.app, name="consumer")
+app.add_typer(counter.app, name="counter")
 app.command("pub")(publish.pub)
 app.command("sub")(subscribe.sub)
 app.command("req")(publish.req)

@@ -106,7 +106,8 @@ def _tell(subject: str, payload: bytes, ack: PubAck, as_json: bool) -> None:
         )  # a line each, however many there are
         return
     outcome = "a duplicate of" if ack.duplicate else "stored as"
-    typer.echo(f"Published {len(payload)} bytes to {subject}: {outcome} {ack.stream}#{ack.sequence}")
+    total = "" if ack.value is None else f", total {ack.value}"
+    typer.echo(f"Published {len(payload)} bytes to {subject}: {outcome} {ack.stream}#{ack.sequence}{total}")
 
 
 @command

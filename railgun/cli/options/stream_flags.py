@@ -68,6 +68,10 @@ class StreamFlags:
     allow_rollup: Annotated[
         bool | None, typer.Option("--allow-rollup/--no-allow-rollup", help="Allow the header Nats-Rollup.")
     ] = None
+    allow_counter: Annotated[
+        bool | None,
+        typer.Option("--allow-counter/--no-allow-counter", help="Count: allow the header Nats-Incr."),
+    ] = None
     allow_msg_ttl: Annotated[
         bool | None, typer.Option("--allow-msg-ttl", help="Allow the header Nats-TTL.")
     ] = None
@@ -139,4 +143,5 @@ _FIELD_OF: Final = {
     "discard_per_subject": "discard_new_per_subject",
     "replicas": "num_replicas",
     "allow_rollup": "allow_rollup_hdrs",
+    "allow_counter": "allow_msg_counter",
 }

@@ -79,6 +79,7 @@ def _options(config: StreamConfig) -> Lines:
         ("Allows Msg Delete", yes(not config.deny_delete)),
         ("Allows Purge", yes(not config.deny_purge)),
         ("Allows Per-Message TTL", yes(config.allow_msg_ttl)),
+        ("Allows Counters", yes(config.allow_msg_counter)),
         ("Allows Rollups", yes(config.allow_rollup_hdrs)),
     ]
     if config.subject_delete_marker_ttl:
