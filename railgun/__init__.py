@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from railgun.client.facade.aio.advisories import AsyncAdvisories
+from railgun.client.facade.aio.batch import AsyncBatch
 from railgun.client.facade.aio.consumer import AsyncConsumer
 from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
@@ -22,6 +23,7 @@ from railgun.client.facade.handlers import Reject
 from railgun.client.facade.railgun import Railgun, connect
 from railgun.client.facade.subscription import AsyncSubscription, Subscription
 from railgun.client.facade.sync.advisories import Advisories
+from railgun.client.facade.sync.batch import Batch
 from railgun.client.facade.sync.consumer import Consumer
 from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
@@ -35,6 +37,7 @@ from railgun.errors import (
     AlreadyAcknowledged,
     ApiError,
     BadRequest,
+    BatchRefused,
     ConfigError,
     ConnectionClosed,
     ConnectionLost,
@@ -97,6 +100,8 @@ __all__ = [
     "AsyncCounter",
     "Advisories",
     "AsyncAdvisories",
+    "Batch",
+    "AsyncBatch",
     "PublishFuture",
     "Reject",
     # what it takes and gives
@@ -119,6 +124,7 @@ __all__ = [
     "AlreadyAcknowledged",
     "ApiError",
     "BadRequest",
+    "BatchRefused",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",

@@ -20,7 +20,7 @@
         ├── StreamNotFound          10059
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
-        ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157, 10173
+        ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155 … 10157, 10173, 10198
         ├── ConsumerNotFound        10014, 10149
         ├── ConsumerExists          10013, 10148
         ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184; 10025, 10052 and 10133 of a consumer
@@ -31,9 +31,10 @@
         ├── StreamFull              10077
         ├── MessageRefused          10054, 10097, 10111, 10165, 10166, 10193, 10227
         ├── CounterRefused          10168 … 10172
+        ├── BatchRefused            10174 … 10177, 10179, 10199, 10200
         ├── StreamSealed            10109
         ├── NotPermitted            10057, 10110
-        └── Overloaded              10002, 10023, 10167
+        └── Overloaded              10002, 10023, 10167, 10210
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ __all__ = [
     "AlreadyAcknowledged",
     "ApiError",
     "BadRequest",
+    "BatchRefused",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",
@@ -225,6 +227,10 @@ class CounterRefused(ApiError):
     """The increment or the message does not fit its subject: no counters here, not a number, or a counter beside plain messages."""
 
 
+class BatchRefused(ApiError):
+    """The batch is refused as a whole: nothing of it is stored."""
+
+
 class StreamSealed(ApiError):
     """The stream is sealed: it can be read, never changed."""
 
@@ -242,7 +248,9 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     StreamNotFound: (10059,),
     StreamNameTaken: (10058,),
     SubjectsOverlap: (10065,),
-    InvalidStreamConfig: (10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157, 10173),
+    InvalidStreamConfig: (
+        *(10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155, 10156, 10157, 10173, 10198),
+    ),
     ConsumerNotFound: (10014, 10149),
     ConsumerExists: (10013, 10148),
     InvalidConsumerConfig: (
@@ -257,9 +265,10 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     StreamFull: (10077,),
     MessageRefused: (10054, 10097, 10111, 10165, 10166, 10193, 10227),
     CounterRefused: (10168, 10169, 10170, 10171, 10172),
+    BatchRefused: (10174, 10175, 10176, 10177, 10179, 10199, 10200),
     StreamSealed: (10109,),
     NotPermitted: (10057, 10110),
-    Overloaded: (10002, 10023, 10167),
+    Overloaded: (10002, 10023, 10167, 10210),
 }
 _OF_ANY_CONFIG = (10025, 10052, 10133)  # JetStream has one number for streams and consumers alike
 _BY_NUMBER = {number: cls for cls, numbers in _CLASSES.items() for number in numbers}

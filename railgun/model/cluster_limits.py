@@ -24,3 +24,7 @@ class ClusterLimits(NamedTuple):
     require_max_bytes: bool = False  # a stream must set max_bytes
     max_stream_bytes: int = 0  # the highest max_bytes; also the ceiling of a stream that sets no max_bytes
     replicas: int = 1  # how many copies the brokers can hold
+    max_batches: int = 1_000  # batches that wait for their commit, of a worker
+    max_stream_batches: int = 50  # of them, of one stream
+    max_batch_messages: int = 1_000
+    batch_timeout: int = 10_000_000_000  # ns without a message after which a batch is abandoned

@@ -25,6 +25,8 @@ STREAM_SOURCE = "Nats-Stream-Source"
 REQUIRED_API_LEVEL = "Nats-Required-Api-Level"
 INCREMENT = "Nats-Incr"
 BATCH_ID = "Nats-Batch-Id"
+BATCH_SEQUENCE = "Nats-Batch-Sequence"
+BATCH_COMMIT = "Nats-Batch-Commit"
 
 # on direct-get and other replies
 STREAM = "Nats-Stream"

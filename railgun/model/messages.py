@@ -19,7 +19,11 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen: one is made for every message, and freezing costs 1 µs
 class PubAck:
-    """The message is decided and durable."""
+    """The message is decided and durable.
+
+    Of a batch: ``batch`` is its id, ``count`` how many messages it stored, ``sequence`` that of the last. A message that
+    waits for the commit of its batch has ``sequence`` 0 and no ``count``.
+    """
 
     stream: str
     sequence: int
@@ -34,6 +38,8 @@ class PubAck:
             fields["duplicate"] = True
         if self.value is not None:
             fields["val"] = str(self.value)
+        if self.count is not None:
+            fields |= {"batch": self.batch, "count": self.count}
         return fields
 
 

@@ -121,7 +121,22 @@ INCREMENT_WITH_PAYLOAD = Refusal(400, 10170, "message counter has payload")
 INCREMENT_INVALID = Refusal(400, 10171, "message counter increment is invalid")
 COUNTER_BROKEN = Refusal(400, 10172, "message counter is broken")
 MIRROR_WITH_COUNTERS = Refusal(400, 10173, "stream mirrors can not also calculate counters")
+WRONG_LAST_IN_BATCH = Refusal(400, 10164, "wrong last sequence")
 BATCHES_DISABLED = Refusal(400, 10174, "atomic publish is disabled")
+BATCH_SEQUENCE_MISSING = Refusal(400, 10175, "atomic publish sequence is missing")
+BATCH_INCOMPLETE = Refusal(400, 10176, "atomic publish batch is incomplete")
+BATCH_ID_INVALID = Refusal(400, 10179, "atomic publish batch ID is invalid")
+BATCH_ON_MIRROR = Refusal(400, 10198, "stream mirrors can not also use atomic publishing")
+BATCH_COMMIT_INVALID = Refusal(400, 10200, "atomic publish batch commit is invalid")
+TOO_MANY_BATCHES = Refusal(429, 10210, "atomic publish too many inflight")
+
+
+def batch_header_unsupported(header: str) -> Refusal:
+    return Refusal(400, 10177, f"atomic publish unsupported header used: {header}")
+
+
+def batch_too_large(limit: int) -> Refusal:
+    return Refusal(400, 10199, f"atomic publish batch is too large: {limit}")
 
 
 CONSUMER_NAME_IN_USE = Refusal(400, 10013, "consumer name already in use")

@@ -19,6 +19,7 @@ CONSUMER_DELETED: Final = "$JS.EVENT.ADVISORY.CONSUMER.DELETED"
 STREAM_CREATED: Final = "$JS.EVENT.ADVISORY.STREAM.CREATED"
 STREAM_UPDATED: Final = "$JS.EVENT.ADVISORY.STREAM.UPDATED"
 STREAM_DELETED: Final = "$JS.EVENT.ADVISORY.STREAM.DELETED"
+BATCH_ABANDONED: Final = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED"
 
 _ADVISORY: Final = "io.nats.jetstream.advisory.v1."
 #: By the last part of each type, which users know it by.
@@ -29,6 +30,7 @@ TYPES: Final = {
     "consumer_ack": "io.nats.jetstream.metric.v1.consumer_ack",
     "stream_action": _ADVISORY + "stream_action",
     "consumer_action": _ADVISORY + "consumer_action",
+    "batch_abandoned": _ADVISORY + "batch_abandoned",  # C-08
 }
 
 _KIND: Final = "advisory"

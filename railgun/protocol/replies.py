@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
@@ -13,6 +13,7 @@ from railgun.protocol.avro import WireError, decode, encode, headers_in, headers
 from railgun.protocol.leases import Lease, lease_in, lease_out
 from railgun.protocol.unreadable import Unreadable
 
+STAGED: Final = 0  # in place of an original's sequence: the message waits for the commit of its batch
 GET_TYPE = "io.nats.jetstream.api.v1.stream_msg_get_response"
 
 
@@ -48,7 +49,7 @@ class PackReply(NamedTuple):
     stream: str
     first_request: int
     runs: list[tuple[int, int, int]]  # (index of the first, how many, sequence of the first)
-    duplicates: list[tuple[int, int]]  # (index, sequence of the original)
+    duplicates: list[tuple[int, int]]  # (index, sequence of the original, or STAGED)
     refusals: list[tuple[int, Refusal]]
     values: Sequence[tuple[int, int]] = ()  # (index, total) of the increments that were stored
 

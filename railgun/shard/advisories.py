@@ -51,6 +51,11 @@ class Advisories:
         subject = f"{_STREAM_ACTIONS[action]}.{stream}"
         self._advise(subject, "stream_action", {"stream": stream, "action": action}, drain)
 
+    def of_batch(self, stream: str, batch: str, reason: str, drain: OpenDrain) -> None:
+        """A batch of the stream was abandoned (ADV-11)."""
+        fields = {"stream": stream, "batch": batch, "reason": reason}
+        self._advise(f"{advisory_record.BATCH_ABANDONED}.{stream}", "batch_abandoned", fields, drain)
+
     def of_consumer(self, stream: str, event: Event, drain: OpenDrain) -> None:
         """An event of a consumer."""
         fields: dict[str, Any] = {"stream": stream, "consumer": event.consumer}

@@ -33,6 +33,7 @@ from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing
 from railgun.shard.streams.registrar import Registrar
 from railgun.shard.streams.sealing import Sealing
+from railgun.shard.streams.staging import Staging
 from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
@@ -70,13 +71,15 @@ class ShardCore:
         self._overlay = Overlay(table)
         self._clock = ShardClock(adjustable=test_clock)
         self._open = OpenDrain(self._clock, 0)
-        self._streams = OwnedStreams(
-            partition, names, limits, self._overlay, memory or WorkerMemory(), self._send
-        )
+        memory = memory or WorkerMemory()
+        self._streams = OwnedStreams(partition, names, limits, self._overlay, memory, self._send)
         self._captures = Captures(self._overlay, partition, partitions, self._send)
         self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
-        self._publishing = Publishing(self._streams, limits, quarantined, read_log)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)
+        self._staging = Staging(partition, limits, memory)
+        self._publishing = Publishing(
+            self._streams, limits, quarantined, read_log, self._staging, self._consumers.batch_abandoned
+        )
         self._timers = StreamTimers(self._streams)
         self._sealing = Sealing(read_log)
         self._long_calls = LongCalls(self._streams)
@@ -105,6 +108,7 @@ class ShardCore:
         self._clock.load(self._overlay, cursor["clock"], cursor["time"])
         self._read()
         self._consumers.load()
+        self._staging.load()
         self._long_calls.load()
 
     def _read(self) -> None:
@@ -116,7 +120,9 @@ class ShardCore:
 
     def next_deadline(self) -> int | None:
         """The driver's clock, ns, at which :meth:`apply` has something to do even without input."""
-        by_shard = [due for due in (self._timers.next, self._consumers.next) if due is not None]
+        by_shard = [
+            due for due in (self._timers.next, self._consumers.next, self._staging.next) if due is not None
+        ]
         if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
         by_driver = [self._clock.wall_at(due) for due in by_shard]
@@ -172,6 +178,9 @@ class ShardCore:
             except WireError as error:
                 drain.reject(given, str(error))
             self._clock.stored(drain.stored_at)
+        self._publishing.batches.run(
+            drain
+        )  # last: messages of a batch may have waited while the shard could not decide
         if self._streams.sweeping:
             drain.structural = True
             self._streams.sweep(drain.decisions)
@@ -208,6 +217,7 @@ class ShardCore:
             self._table.apply(drain.changes, drain.bodies, reached)
         self._overlay.clear()
         self._consumers.committed()
+        self._staging.committed()
         self._long_calls.committed()
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
@@ -226,6 +236,7 @@ class ShardCore:
         self.cursor.aborted()
         self._clock.aborted(self._overlay)
         self._consumers.aborted()
+        self._staging.aborted()
         self._long_calls.aborted()
         if self._open.structural:
             self._read()

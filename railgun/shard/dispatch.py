@@ -166,6 +166,7 @@ class Dispatcher:
         touched, frame = self._streams.change(forward, drain.moment, drain.decisions)
         if touched is not None:
             drain.touch(touched)
+            self._publishing.batches.stream_changed(touched)
             self._consumers.stream_changed(forward.kind, touched, drain)
         if forward.kind == "update" and touched is not None:
             self._long_calls.start(_updated(forward), drain)
@@ -257,6 +258,7 @@ class Dispatcher:
         for state in drain.touched.values():
             self._timers.watch(state)  # messages of this drain may expire, too
         self._timers.run(drain)
+        self._publishing.batches.run(drain)
         self._consumers.run(drain)
         return Frame([], json.dumps({"now": drain.moment}).encode("utf-8"))
 

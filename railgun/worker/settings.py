@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from railgun.errors import ConfigError
 from railgun.kafka.settings import DEFAULT_BOOTSTRAP, KafkaSettings
 from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.durations import to_nanos
 from railgun.protocol.registry import Protected
 from railgun.protocol.topics import DEFAULT_PREFIX, Names
 
@@ -42,6 +43,10 @@ class ClusterSection(_Section):
     max_in_flight: _Count = 0
     require_max_bytes: bool = False
     max_stream_bytes: _Count = 0
+    max_batches: _Count = 1_000
+    max_stream_batches: _Count = 50
+    max_batch_messages: _Positive = 1_000
+    batch_timeout: Annotated[float, Field(gt=0, le=86_400)] = 10.0  # seconds
 
 
 class NodeSection(_Section):
@@ -86,6 +91,10 @@ class NodeSettings:
             require_max_bytes=section.require_max_bytes,
             max_stream_bytes=section.max_stream_bytes,
             replicas=section.replication_factor,
+            max_batches=section.max_batches,
+            max_stream_batches=section.max_stream_batches,
+            max_batch_messages=section.max_batch_messages,
+            batch_timeout=to_nanos(section.batch_timeout),
         )
 
     @property

@@ -121,6 +121,8 @@ def _raw_publish(
         return [NO_RESPONDERS]
     except ApiError as error:
         return [_ack_refusal(error)]
+    if ack.batch is not None and ack.count is None:
+        return [Reply(b"")]  # BAT-02, BAT-03
     return [Reply(json_body(ack.to_api()))]  # PUB-01
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.settlements import Future, Settlement, Wakeups
-from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, api_error
+from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, RequestTimeout, api_error
 from railgun.model.cluster_limits import LARGEST_MESSAGE
-from railgun.model.headers import HeaderList, block_size
+from railgun.model.headers import BATCH_COMMIT, BATCH_ID, BATCH_SEQUENCE, HeaderList, block_size, first
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, Refusal
 from railgun.protocol.commands import PublishPack
-from railgun.protocol.replies import PackReply
+from railgun.protocol.replies import STAGED, PackReply
 
 PACK_MESSAGES = 2_000
 PACK_BYTES = 1_000_000  # with its frame a pack stays below 1 MiB
@@ -37,13 +38,14 @@ class Pack(Settlement[PackReply]):
     """Messages of one stream that are sent, answered or lost together."""
 
     __slots__ = (
-        "_others", "_values", "count", "counted", "deadline", "first", "headers", "ids", "patience", "payloads", "silent", "size", "stream", "subjects",
+        "_batches", "_others", "_values", "count", "counted", "deadline", "first", "headers", "ids", "patience", "payloads", "silent", "size", "stream", "subjects", "whole",
     )  # fmt: skip
 
     def __init__(self, stream: str, *, silent: bool = False) -> None:
         super().__init__()
         self.stream = stream
         self.silent = silent  # its callers want no answer
+        self.whole = False  # its messages are a batch, or a part of one
         self.subjects: list[str] = []
         self.ids: list[str] = []
         self.headers: list[HeaderList] = []
@@ -58,6 +60,7 @@ class Pack(Settlement[PackReply]):
             None  # by index: sequence of the original, or the refusal
         )
         self._values: dict[int, int] | None = None  # by index: the total with this increment
+        self._batches: dict[int, tuple[str, int]] = {}  # by index: id of the batch, and how many it stores
 
     def encode(self, client: str) -> bytes:
         named = "" if self.silent else client
@@ -66,6 +69,8 @@ class Pack(Settlement[PackReply]):
         )
 
     def settle(self, value: PackReply | None, error: RailgunError | None, wakeups: Wakeups) -> None:
+        if not self.done and self.headers:
+            self._batches = dict(_batches_of(self.headers))
         super().settle(value, error, wakeups)
         self.ids, self.headers, self.payloads = [], [], []  # a future that is kept must not keep the payloads
 
@@ -82,11 +87,13 @@ class Pack(Settlement[PackReply]):
                 at
             ]  # before the first run: the last one, which does not hold it either
             if start <= index < start + length:
+                batch, count = self._batches.get(index, (None, None))  # BAT-06
                 if not reply.values:
-                    return PubAck(self.stream, sequence + index - start)
+                    return PubAck(self.stream, sequence + index - start, batch=batch, count=count)
                 if self._values is None:
                     self._values = dict(reply.values)
-                return PubAck(self.stream, sequence + index - start, value=self._values.get(index))  # CTR-05
+                value = self._values.get(index)  # CTR-05
+                return PubAck(self.stream, sequence + index - start, value=value, batch=batch, count=count)
         if self._others is None:
             self._others = {**dict(reply.duplicates), **dict(reply.refusals)}
         other = self._others.get(index)
@@ -94,12 +101,43 @@ class Pack(Settlement[PackReply]):
             raise self._refused(index, other)
         if other is None:
             raise RailgunError(f"the answer of stream {self.stream!r} says nothing of this message")
+        if other == STAGED:
+            return PubAck(self.stream, 0, batch=self._batches.get(index, ("", 0))[0])
         return PubAck(self.stream, other, True)
+
+    def failure(self) -> RailgunError | None:
+        """The error of the first message that was refused, or of all of them; None if there is none."""
+        if self.error is not None or self.value is None:
+            return self.error
+        return min(
+            ((index, self._refused(index, refusal)) for index, refusal in self.value.refusals),
+            key=lambda found: found[0],
+            default=(0, None),
+        )[1]
+
+    def overdue(self, seconds: float) -> RequestTimeout:
+        if not self.whole:
+            return super().overdue(seconds)
+        return RequestTimeout(
+            f"no answer within {seconds:g} s; the batch is stored as a whole or not at all, and which of the two is "
+            "unknown: look before you send it again"
+        )
 
     def _refused(self, index: int, refusal: Refusal) -> RailgunError:
         if refusal == NO_STREAM:  # the registry that we read was older than its owner's
             return NoStreamResponse(self.subjects[index])
         return api_error(*refusal, stream=self.stream)
+
+
+def _batches_of(headers: list[HeaderList]) -> Iterator[tuple[int, tuple[str, int]]]:
+    """The messages that belong to batches, by index: the id, and what the batch stores up to there."""
+    for index, given in enumerate(headers):
+        identity = first(given, BATCH_ID)
+        if identity is not None:
+            number = (first(given, BATCH_SEQUENCE) or b"").strip()
+            count = int(number) if number.isdigit() and len(number) < 20 else 0
+            not_stored = (first(given, BATCH_COMMIT) or b"").strip() == b"eob"
+            yield index, (identity.decode("utf-8", "replace").lstrip(" "), count - not_stored)
 
 
 def _start(run: tuple[int, int, int]) -> int:

@@ -16,6 +16,7 @@ IDS: Final = 80 * MEGABYTE  # of the de-duplication windows
 SUBJECTS: Final = 80 * MEGABYTE
 CACHES: Final = 128 * MEGABYTE  # newest messages, blocks and bodies that were read back
 INBOXES: Final = 128 * MEGABYTE
+STAGED: Final = 64 * MEGABYTE  # messages of batches that wait for their commit
 
 ID_BYTES: Final = 160  # what an id costs beside its characters: a string, its places in a dict and a list
 SUBJECT_BYTES: Final = 180
@@ -46,6 +47,11 @@ class Pool:
             self._total += held - self._held.get(holder, 0)
             self._held[holder] = held
             return max(0, min(self._total - self._limit, held - self._left_to_each()))
+
+    @property
+    def limit(self) -> int:
+        """Bytes that all may hold."""
+        return self._limit
 
     def room(self, holder: Holder) -> int:
         """How many bytes the holder may have, whatever it has."""
@@ -151,10 +157,12 @@ class WorkerMemory:
         self.subjects = Pool(SUBJECTS, make_guard())
         self.caches = Pool(CACHES, make_guard())
         self.inboxes = Pool(INBOXES, make_guard())
+        self.staged = Pool(STAGED, make_guard())
+        self.batches = Pool(0, make_guard())  # how many wait for their commit: the limit is a setting
 
     def leave(self, shard: int) -> None:
         """What the shard held is gone: it is another worker's, or is read anew."""
-        for pool in (self.ids, self.subjects, self.caches):
+        for pool in (self.ids, self.subjects, self.caches, self.staged, self.batches):
             pool.leave(shard)
 
 

@@ -12,6 +12,7 @@ from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
 from railgun.semantics.consumers.delivery.selection import runs_in
 from railgun.semantics.messages import searching
+from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import ONE_BY_ONE, Entry, OwnedStream
 
 STRETCH = 2_000  # messages that are removed in one go
@@ -27,15 +28,26 @@ def needs_trim(state: OwnedStream, count: int, size: int) -> bool:
 
 
 def check(
-    state: OwnedStream, subject: str, size: int, platform: ClusterLimits, room: int, *, rollup: bool
+    state: OwnedStream,
+    subject: str,
+    size: int,
+    platform: ClusterLimits,
+    room: int,
+    *,
+    rollup: bool,
+    ahead: Ahead | None = None,
 ) -> Refusal | None:
-    """Why this message may not be stored, or None. ``room``: bytes that the platform has left."""
+    """Why this message may not be stored, or None. ``room``: bytes that the platform has left.
+
+    ``ahead``: of a batch, its messages before this one, which count as stored (BAT-34).
+    """
     if size > room:
         return refusals.OUT_OF_STORAGE  # PUB-19
+    held = state if ahead is None else ahead
     if (
         platform.max_stream_bytes
         and state.config.max_bytes <= 0
-        and state.bytes + size > platform.max_stream_bytes
+        and held.bytes + size > platform.max_stream_bytes
     ):
         return refusals.ACCOUNT_LIMIT  # the stream sets no limit, the platform does
     config = state.config
@@ -43,17 +55,22 @@ def check(
         return None
     replaced = 0  # size of the message that this one pushes out of its subject
     makes_room = False
-    if 0 < config.max_msgs_per_subject <= state.count_of(subject):
+    if 0 < config.max_msgs_per_subject <= held.count_of(subject):
         if config.discard_new_per_subject and not rollup:
             return refusals.store_refused("maximum messages per subject exceeded")  # LIM-08, LIM-09
         makes_room = True
-        oldest = state.oldest_of(subject) if config.max_msgs_per_subject > 1 else state.newest_of(subject)
-        replaced = oldest.size
-    if 0 < config.max_msgs <= state.messages and not makes_room:
+        replaced = _oldest_size(state, subject) if ahead is None else ahead.oldest_size(subject)
+    if 0 < config.max_msgs <= held.messages and not makes_room:
         return refusals.store_refused("maximum messages exceeded")  # LIM-05, LIM-10
-    if 0 < config.max_bytes < state.bytes + size and not (makes_room and replaced >= size):
+    if 0 < config.max_bytes < held.bytes + size and not (makes_room and replaced >= size):
         return refusals.store_refused("maximum bytes exceeded")  # LIM-06, LIM-11
     return None
+
+
+def _oldest_size(state: OwnedStream, subject: str) -> int:
+    """Bytes of the message that one more on the subject pushes out."""
+    capped = state.config.max_msgs_per_subject > 1
+    return (state.oldest_of(subject) if capped else state.newest_of(subject)).size
 
 
 def is_over(state: OwnedStream) -> bool:

@@ -125,6 +125,10 @@ class ConsumerRoom:
                 self._calls.dismiss(stream, consumer, drain)
         self._advisories.of_stream(stream.name, "modify" if change == "update" else change, drain)
 
+    def batch_abandoned(self, stream: str, batch: str, reason: str, drain: OpenDrain) -> None:
+        """A batch of the stream was given up (ADV-11)."""
+        self._advisories.of_batch(stream, batch, reason, drain)
+
     def stream_goes(self, name: str, drain: OpenDrain) -> None:
         """A stream is about to be deleted: dead letters are copied while its messages can still be read."""
         stream = self._streams.get(name)

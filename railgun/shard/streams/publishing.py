@@ -10,13 +10,17 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import WireError
 from railgun.protocol.commands import PublishPack
-from railgun.protocol.replies import PackReply
+from railgun.protocol.replies import STAGED, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing.batches import commit, is_of_batch
+from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome
 from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.shard.drain import Input
 from railgun.shard.log_bodies import ReadLog, body_reader
 from railgun.shard.open_drain import OpenDrain
+from railgun.shard.streams.batching import Abandoned, Batches
 from railgun.shard.streams.owned import OwnedStreams
+from railgun.shard.streams.staging import Staging
 
 _UNLIMITED = 1 << 62
 
@@ -30,12 +34,18 @@ class Publishing:
         limits: ClusterLimits,
         quarantined: Mapping[str, str],
         read_log: ReadLog | None,
+        staging: Staging,
+        abandoned: Abandoned,
     ) -> None:
-        """``quarantined``: log topics that cannot be written, with the reasons; kept by the driver of the shard."""
+        """``quarantined``: log topics that cannot be written, with the reasons; kept by the driver of the shard.
+
+        ``abandoned``: told of a batch that is given up.
+        """
         self._streams = streams
         self._limits = limits
         self._quarantined = quarantined
         self._read_log = read_log
+        self.batches = Batches(streams, staging, limits, self._commit, abandoned)
 
     def pack(self, pack: PublishPack, drain: OpenDrain) -> None:
         """The messages of a pack are stored, found to be duplicates or refused, and its client is answered."""
@@ -62,25 +72,74 @@ class Publishing:
         if self._limits.max_in_flight:  # PUB-20
             taken = min(count, self._limits.max_in_flight - drain.in_flight)
         drain.in_flight += taken
+        of_batches = [index for index, one in enumerate(pack.headers[:taken]) if is_of_batch(one)]
+        if of_batches:
+            outcome = self._store_with_batches(state, pack, of_batches, taken, drain)
+        else:
+            outcome = self._store_some(state, pack, 0, taken, drain)
+        outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
+        return PackReply(
+            *(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused),
+            outcome.values,
+        )
+
+    def _store_some(
+        self, state: OwnedStream, pack: PublishPack, start: int, end: int, drain: OpenDrain
+    ) -> PackOutcome:
+        """Decide messages of the pack that belong to no batch, each by itself."""
         drain.touch(state)
         if state.config.republish is not None:
-            _note_last(state, pack.subjects[:taken], drain)
-        outcome = publish_pack(
+            _note_last(state, pack.subjects[start:end], drain)
+        return publish_pack(
             state,
-            pack.subjects[:taken],
-            pack.ids[:taken],
-            pack.headers[:taken],
-            pack.payloads[:taken],
+            pack.subjects[start:end],
+            pack.ids[start:end],
+            pack.headers[start:end],
+            pack.payloads[start:end],
             drain.received,
             self._limits,
             self._room(),
             drain.log_of(state),
             body_reader(state, self._read_log),
         )
-        outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
-        return PackReply(
-            *(state.name, pack.first_request, outcome.runs, outcome.duplicates, outcome.refused),
-            outcome.values,
+
+    def _store_with_batches(
+        self, state: OwnedStream, pack: PublishPack, of_batches: list[int], taken: int, drain: OpenDrain
+    ) -> PackOutcome:
+        """Decide a pack in order: messages of batches, and runs of others between them."""
+        outcome, reached = PackOutcome(), 0
+        for index in [*of_batches, taken]:
+            if reached < index:
+                outcome.join(self._store_some(state, pack, reached, index, drain), reached)
+            if index < taken:
+                headers = pack.headers[index]
+                if pack.ids and pack.ids[index]:
+                    headers = [*headers, (h.MSG_ID, pack.ids[index].encode("utf-8"))]
+                decided = self.batches.receive(
+                    state, pack.subjects[index], headers, pack.payloads[index], drain
+                )
+                if isinstance(decided, Refusal):
+                    outcome.refused.append((index, decided))
+                elif decided == STAGED:
+                    outcome.duplicates.append((index, STAGED))
+                else:
+                    outcome.stored(index, decided)
+            reached = index + 1
+        return outcome
+
+    def _commit(self, state: OwnedStream, messages: list[NewMessage], drain: OpenDrain) -> Refusal | int:
+        drain.touch(state)
+        if state.config.republish is not None:
+            _note_last(state, [message.subject for message in messages], drain)
+        state.window.expire(drain.received)
+        return commit(
+            state,
+            messages,
+            drain.received,
+            self._limits,
+            self._room(),
+            drain.log_of(state),
+            body_reader(state, self._read_log),
         )
 
     def _refusal(self, name: str, state: OwnedStream | None) -> Refusal | None:

@@ -24,6 +24,7 @@ def test_the_public_names() -> None:
         "Listener",
         "Counter",
         "Advisories",
+        "Batch",
     }
     facade = (
         {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}

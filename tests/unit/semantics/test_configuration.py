@@ -121,7 +121,6 @@ def test_a_mirror_does_not_count() -> None:
     [
         ({"mirror": {"name": "X"}}, "mirror"),
         ({"sources": [{"name": "X"}]}, "sources"),
-        ({"allow_atomic": True}, "allow_atomic"),
         ({"allow_msg_schedules": True}, "allow_msg_schedules"),
         ({"persist_mode": "async"}, "persist_mode async"),
     ],

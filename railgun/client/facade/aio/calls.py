@@ -8,12 +8,14 @@ from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
+from railgun.client.facade.aio.batch import AsyncBatch
 from railgun.client.facade.aio.closing import AsyncCloses
 from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
 from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.aio.stream import AsyncStream
 from railgun.client.operations import flows, streams
+from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
@@ -93,6 +95,16 @@ class AsyncCalls(AsyncCloses):
         buffer = PushBuffer(self._connection.consuming, AsyncMessage, subject, group or "", statuses=statuses)
         await steps.run_async(listen(self._connection.consuming, buffer))
         return AsyncListener(buffer)
+
+    # -- batches
+
+    def batch(self, *, timeout: float | None = None) -> AsyncBatch:
+        """Messages that are stored together or not at all: ``async with rg.batch() as batch: batch.add("orders.new", b"…")``.
+
+        The stream allows it with ``allow_atomic``.
+        """
+        limit = self._connection.timeout if timeout is None else timeout
+        return AsyncBatch(BatchMessages(self._connection, limit))
 
     # -- requests
 

@@ -9,12 +9,14 @@ from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
+from railgun.client.facade.sync.batch import Batch
 from railgun.client.facade.sync.closing import Closes
 from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
 from railgun.client.facade.sync.message import Message
 from railgun.client.facade.sync.stream import Stream
 from railgun.client.operations import flows, streams
+from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
@@ -92,6 +94,16 @@ class Calls(Closes):
         buffer = PushBuffer(self._connection.consuming, Message, subject, group or "", statuses=statuses)
         steps.run(listen(self._connection.consuming, buffer))
         return Listener(buffer)
+
+    # -- batches
+
+    def batch(self, *, timeout: float | None = None) -> Batch:
+        """Messages that are stored together or not at all: ``with rg.batch() as batch: batch.add("orders.new", b"…")``.
+
+        The stream allows it with ``allow_atomic``.
+        """
+        limit = self._connection.timeout if timeout is None else timeout
+        return Batch(BatchMessages(self._connection, limit))
 
     # -- requests
 

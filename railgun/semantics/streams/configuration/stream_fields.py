@@ -16,6 +16,7 @@ from railgun.model import subjects
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import (
     BAD_STREAM_NAME,
+    BATCH_ON_MIRROR,
     MAX_BYTES_EXCEEDED,
     MAX_BYTES_REQUIRED,
     MIRROR_WITH_COUNTERS,
@@ -142,6 +143,10 @@ def _policies_refused(config: StreamConfig) -> Refusal | None:
             return invalid_config("counter stream can only use limits retention")
         if config.mirror is not None:
             return MIRROR_WITH_COUNTERS  # CTR-21
+    if config.allow_atomic and config.mirror is not None:
+        return BATCH_ON_MIRROR  # BAT-45
+    if config.allow_atomic and config.persist_mode == "async":  # BAT-27
+        return invalid_config("async persist mode is not supported with atomic batch publish")
     if config.discard_new_per_subject:  # CFG-19
         if config.discard != "new":
             return invalid_config("discard new per subject requires discard new policy to be set")
@@ -271,7 +276,7 @@ def name_refused(name: str) -> Refusal | None:
 
 
 def required_level(config: StreamConfig) -> int:
-    """The API level that a server needs to hold the stream (CFG-29, CTR-30)."""
+    """The API level that a server needs to hold the stream (CFG-29, CTR-30, BAT-44)."""
     if config.allow_atomic or config.allow_msg_schedules or config.persist_mode == "async":
         return 2
     return 1 if config.allow_msg_ttl or config.allow_msg_counter else 0

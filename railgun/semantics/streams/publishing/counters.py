@@ -14,6 +14,7 @@ from railgun.model import refusals
 from railgun.model.counters import LEAST, MOST, parse_body, parse_number
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
+from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.expectations import instructions
 from railgun.semantics.streams.publishing.outcomes import Stored
@@ -47,14 +48,22 @@ def check_increment(state: OwnedStream, given: dict[str, bytes], payload: bytes)
 
 
 def total_after(
-    state: OwnedStream, subject: str, increment: bytes, log: Stored, read: ReadBody | None
+    state: OwnedStream,
+    subject: str,
+    increment: bytes,
+    log: Stored,
+    read: ReadBody | None,
+    ahead: Ahead | None = None,
 ) -> int | Refusal:
-    """The total of the subject, after transforms (CTR-29), with this increment, or why it takes none."""
+    """The total of the subject, after transforms (CTR-29), with this increment, or why it takes none.
+
+    ``ahead``: of a batch, its messages before this one, which count (CTR-31).
+    """
     added = parse_number(increment)
     assert added is not None
     before = 0  # CTR-02, CTR-16: the first one, or the first after a purge
-    if state.last_of(subject):
-        found = newest_total(state, subject, log, read)
+    if _has_messages(state, subject, ahead):
+        found = newest_total(state, subject, log, read, ahead)
         if found is None:
             return refusals.COUNTER_BROKEN  # CTR-11
         if isinstance(found, Refusal):
@@ -65,24 +74,32 @@ def total_after(
     return before + added
 
 
-def check_plain(state: OwnedStream, subject: str, log: Stored, read: ReadBody | None) -> Refusal | None:
+def check_plain(
+    state: OwnedStream, subject: str, log: Stored, read: ReadBody | None, ahead: Ahead | None = None
+) -> Refusal | None:
     """A message that is not an increment, in a stream with the option: a counter takes none (CTR-13, CTR-14)."""
-    if not state.last_of(subject):
+    if not _has_messages(state, subject, ahead):
         return None
-    found = newest_total(state, subject, log, read)
+    found = newest_total(state, subject, log, read, ahead)
     if isinstance(found, Refusal) and found != refusals.COUNTER_BROKEN:
         return found
     return None if found is None else refusals.INCREMENT_MISSING
 
 
+def _has_messages(state: OwnedStream, subject: str, ahead: Ahead | None) -> bool:
+    return bool(state.last_of(subject)) if ahead is None else ahead.has(subject)
+
+
 def newest_total(
-    state: OwnedStream, subject: str, log: Stored, read: ReadBody | None
+    state: OwnedStream, subject: str, log: Stored, read: ReadBody | None, ahead: Ahead | None = None
 ) -> int | Refusal | None:
     """The total in the newest message of a subject that has one; None if that message is not an increment (CTR-20).
 
     The table says it, except where the newest increment was deleted: the message before it is looked at, once (CTR-16).
     What cannot be read is refused.
     """
+    if ahead is not None and subject in ahead.totals:
+        return ahead.totals[subject]
     entry, last = state.totals.get(subject), state.last_of(subject)
     if entry is None or entry.sequence < last:
         return None

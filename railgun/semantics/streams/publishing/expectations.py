@@ -10,6 +10,7 @@ from railgun.model import refusals
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.model.subjects import Filter
+from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 
 _LONGEST_NUMBER = 20  # digits of 64 bits
@@ -35,31 +36,46 @@ def instructions(headers: Headers) -> dict[str, bytes]:
 
 
 def check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None:
-    if h.BATCH_ID in given:
-        return refusals.BATCHES_DISABLED
     expected = given.get(h.EXPECTED_STREAM)
     if expected is not None and expected.decode("utf-8", "replace") != state.name:
-        return refusals.EXPECTED_STREAM_MISMATCH  # PUB-07
+        return refusals.EXPECTED_STREAM_MISMATCH  # PUB-07, BAT-36
     return None
 
 
-def check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]) -> Refusal | None:
-    """The first condition that does not hold. Messages are decided one after the other, so of two with the same one wins (PUB-14)."""
+def check_place(state: OwnedStream, given: dict[str, bytes], ahead: Ahead) -> Refusal | None:
+    """What a message of a batch may not carry, here or at all."""
+    for unsupported in (h.EXPECTED_LAST_MSG_ID, h.MSG_ID):
+        if given.get(unsupported):
+            return refusals.batch_header_unsupported(unsupported)  # BAT-23
+    expected = given.get(h.EXPECTED_LAST_SEQUENCE)
+    if ahead.begun and expected is not None and number_in(expected) == state.last_seq:
+        return refusals.WRONG_LAST_IN_BATCH  # BAT-30: any other number is wrong anyway
+    return None
+
+
+def check_expectations(
+    state: OwnedStream, subject: str, given: dict[str, bytes], ahead: Ahead | None = None
+) -> Refusal | None:
+    """The first condition that does not hold. Messages are decided one after the other, so of two with the same one wins (PUB-14).
+
+    ``ahead``: the messages of the same batch before this one. The state is that before the batch (BAT-29).
+    """
     on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
     pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
     if on_subject is not None:
-        if pattern is None:
-            found = state.last_of(subject)  # PUB-10
-        else:
-            # PUB-11
-            found = state.last_matching(Filter([pattern.decode("utf-8", "replace")]))
-        if _number(on_subject) != found:
+        checked = None if pattern is None else Filter([pattern.decode("utf-8", "replace")])
+        if ahead is not None and ahead.wrote(subject if checked is None else checked):
+            return refusals.WRONG_LAST_IN_BATCH  # BAT-32, BAT-33
+        found = state.last_of(subject) if checked is None else state.last_matching(checked)  # PUB-10, PUB-11
+        if number_in(on_subject) != found:
             return refusals.wrong_last_sequence(found)
     elif pattern is not None:
         return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
     last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
-    if last_sequence is not None and _number(last_sequence) != state.last_seq:
-        return refusals.wrong_last_sequence(state.last_seq)  # PUB-08; PUB-09: no removal takes it back
+    if last_sequence is not None and number_in(last_sequence) != state.last_seq:
+        return refusals.wrong_last_sequence(
+            state.last_seq
+        )  # PUB-08, BAT-31; PUB-09: no removal takes it back
     if h.STREAM_SOURCE in given:
         return refusals.SOURCE_HEADER  # PUB-18
     last_id = given.get(h.EXPECTED_LAST_MSG_ID)
@@ -68,5 +84,6 @@ def check_expectations(state: OwnedStream, subject: str, given: dict[str, bytes]
     return None
 
 
-def _number(value: bytes) -> int | None:
+def number_in(value: bytes) -> int | None:
+    """The number in a header, None if it holds anything else."""
     return int(value) if value.isdigit() and len(value) <= _LONGEST_NUMBER else None

@@ -58,3 +58,10 @@ class PackOutcome:
                 self.runs[-1] = (start, length + 1, first)
                 return
         self.runs.append((index, 1, sequence))
+
+    def join(self, other: PackOutcome, start: int) -> None:
+        """Add what became of other messages of the pack, from index ``start`` on."""
+        self.runs += [(start + index, length, sequence) for index, length, sequence in other.runs]
+        self.duplicates += [(start + index, sequence) for index, sequence in other.duplicates]
+        self.refused += [(start + index, refusal) for index, refusal in other.refused]
+        self.values += [(start + index, total) for index, total in other.values]

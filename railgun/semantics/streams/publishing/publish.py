@@ -7,6 +7,7 @@ outcome, which a property test holds them to.
 from __future__ import annotations
 
 from itertools import islice, repeat
+from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -17,11 +18,17 @@ from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter
 from railgun.semantics.streams import limits, ttl
+from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.counter_columns import publish_increments
 from railgun.semantics.streams.publishing.counters import ReadBody
-from railgun.semantics.streams.publishing.expectations import check_expectations, check_headers, instructions
+from railgun.semantics.streams.publishing.expectations import (
+    check_expectations,
+    check_headers,
+    check_place,
+    instructions,
+)
 from railgun.semantics.streams.publishing.outcomes import Counted, NewMessage, PackOutcome, Stored
 
 _ID_HEADER_BYTES = h.block_size([(h.MSG_ID, b"")])
@@ -154,6 +161,38 @@ def _publish_one(
     read: ReadBody | None,
 ) -> Refusal | Counted | int:
     """The sequence; minus the original's sequence for a duplicate; or why not, and then nothing has changed (PUB-15)."""
+    found = examine(state, message, platform, room, log, read)
+    if not isinstance(found, Examined):
+        return found
+    sequence = keep(state, found, time, log)
+    return sequence if found.total is None else Counted(sequence, found.total)
+
+
+class Examined(NamedTuple):
+    """A message that may be stored, with headers and payload as they are stored, and what is known of it by then."""
+
+    message: NewMessage
+    message_id: str
+    size: int
+    lifetime: ttl.Lifetime
+    rollup: str  # sub, all, or empty
+    wanted: bool  # else it only takes a sequence
+    total: int | None  # of its subject, with this increment
+
+
+def examine(
+    state: OwnedStream,
+    message: NewMessage,
+    platform: ClusterLimits,
+    room: int,
+    log: Stored,
+    read: ReadBody | None,
+    ahead: Ahead | None = None,
+) -> Examined | Refusal | int:
+    """What would be stored; minus the original's sequence for a duplicate; or why not. Nothing changes.
+
+    ``ahead``: of a batch, its messages before this one.
+    """
     config = state.config
     if config.sealed:
         return refusals.SEALED  # PUB-17
@@ -161,6 +200,8 @@ def _publish_one(
     increment = given.get(h.INCREMENT)
     refused = None if increment is None else counters.check_increment(state, given, message.payload)
     refused = refused or check_headers(state, given)
+    if refused is None and ahead is not None:
+        refused = check_place(state, given, ahead)
     if refused is not None:
         return refused
     lifetime = ttl.lifetime(config, given.get(h.TTL))
@@ -171,21 +212,21 @@ def _publish_one(
         original = state.window.original(message_id)
         if original is not None:
             return -original  # DUP-01, DUP-16, EXO-01, EXO-02; C-26: before the expectations, so that a retry stays idempotent
-    refused = check_expectations(state, message.subject, given)
+    refused = check_expectations(state, message.subject, given, ahead)
     if refused is not None:
         return refused
-    rollup = _rollup(state, given.get(h.ROLLUP))
+    rollup = _rollup(state, message.subject, given.get(h.ROLLUP), ahead)
     if isinstance(rollup, Refusal):
         return rollup
     total = None
     if increment is not None:
-        counted = counters.total_after(state, message.subject, increment, log, read)
+        counted = counters.total_after(state, message.subject, increment, log, read, ahead)
         if isinstance(counted, Refusal):
             return counted
         total = counted
         message = message._replace(payload=body_of(total))  # CTR-02; CTR-03: the headers stay
     elif config.allow_msg_counter:
-        refused = counters.check_plain(state, message.subject, log, read)
+        refused = counters.check_plain(state, message.subject, log, read, ahead)
         if refused is not None:
             return refused
     wanted = state.is_wanted(message.subject)
@@ -200,17 +241,23 @@ def _publish_one(
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
     size = state.measure.of(message.subject, header_bytes, message.payload)
-    largest = largest_message(config)
-    if header_bytes + len(message.payload) > largest:
+    if header_bytes + len(message.payload) > largest_message(config):
         return refusals.MESSAGE_TOO_LARGE
     if wanted:
-        refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "")
+        refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "", ahead=ahead)
         if refused is not None:
             return refused
-    previous = state.last_of(message.subject)
+    return Examined(message._replace(headers=headers), message_id, size, lifetime, rollup, wanted, total)
+
+
+def keep(state: OwnedStream, examined: Examined, time: int, log: Stored) -> int:
+    """Store the message that was examined, at ``time``; its sequence."""
+    message, message_id, size, lifetime, rollup, wanted, total = examined
+    subject, headers, payload = message
+    previous = state.last_of(subject)
     if wanted:
         sequence = state.store(
-            message.subject, size, time, expiry=lifetime.ends(time), headers=headers, payload=message.payload
+            subject, size, time, expiry=lifetime.ends(time), headers=headers, payload=payload
         )
     else:
         sequence = state.skip(time)
@@ -221,16 +268,16 @@ def _publish_one(
         )  # DUP-12: after every refusal; RET-19: also if it is not stored
     if not wanted:
         return sequence
-    log.add(sequence, message.subject, headers, message.payload, time)
+    log.add(sequence, subject, headers, payload, time)
     if total is not None:
-        state.totals.put(message.subject, sequence, total)
-    limits.enforce(state, message.subject, previous, why="evicted")
+        state.totals.put(subject, sequence, total)
+    limits.enforce(state, subject, previous, why="evicted")
     if rollup:  # last: the message first counts like any other
-        _roll_up(state, message.subject, sequence, rollup)
-    return sequence if total is None else Counted(sequence, total)
+        _roll_up(state, subject, sequence, rollup)
+    return sequence
 
 
-def _rollup(state: OwnedStream, value: bytes | None) -> str | Refusal:
+def _rollup(state: OwnedStream, subject: str, value: bytes | None, ahead: Ahead | None) -> str | Refusal:
     """``sub``, ``all``, or empty for an ordinary message (PUB-21, PUB-22)."""
     if value is None:
         return ""
@@ -239,7 +286,10 @@ def _rollup(state: OwnedStream, value: bytes | None) -> str | Refusal:
     text = value.decode("utf-8", "replace")
     if text.lower() not in ("sub", "all"):
         return refusals.rollup_refused(f'rollup value invalid: "{text}"')
-    return text.lower()
+    kind = text.lower()
+    if ahead is not None and (ahead.begun if kind == "all" else subject in ahead.written):
+        return refusals.rollup_refused(f"batch rollup {kind} invalid")  # BAT-35
+    return kind
 
 
 def _roll_up(state: OwnedStream, subject: str, sequence: int, rollup: str) -> None:

@@ -1,0 +1,57 @@
+"""Atomic batches: ``async with rg.batch() as batch: batch.add(…)`` (docs/rules, BAT)."""
+
+from __future__ import annotations
+
+from typing import Self, Unpack
+
+from railgun.client import steps
+from railgun.client.operations.batch_messages import BatchMessages
+from railgun.client.publishing.arguments import MessageOptions, Payload
+from railgun.model.messages import PubAck
+
+
+class AsyncBatch:
+    """Messages that are stored together or not at all; an async context manager. Made by ``rg.batch``.
+
+    Leaving the block sends and commits them; an exception in the block gives them up, and nothing was sent.
+    """
+
+    def __init__(self, messages: BatchMessages) -> None:
+        self._messages = messages
+        #: After the block: the id and the size of the batch, and the sequence of its last message. None if it was empty.
+        self.ack: PubAck | None = None
+
+    @property
+    def id(self) -> str:
+        """The id that the stored messages carry as ``Nats-Batch-Id``."""
+        return self._messages.id
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def add(
+        self,
+        subject: str,
+        payload: Payload = b"",
+        *,
+        msg_id: str | None = None,
+        **options: Unpack[MessageOptions],
+    ) -> None:
+        """One more message, with the options of ``publish``; nothing is sent yet.
+
+        All subjects belong to one stream. Expectations compare with the stream before the batch. Raises ConfigError, also for
+        a ``msg_id``, which no batch takes, and MessageTooLarge.
+        """
+        self._messages.add(subject, payload, msg_id, options)
+
+    async def __aenter__(self) -> Self:
+        self._messages.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Commit. Raises the refusal of the batch, ConfigError if its subjects belong to several streams; RequestTimeout,
+        after which it is stored as a whole or not at all."""
+        if kind is not None:
+            self._messages.give_up()
+        else:
+            self.ack = await steps.run_async(self._messages.commit())

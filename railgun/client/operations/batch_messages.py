@@ -1,0 +1,120 @@
+"""A batch as its publisher collects it, and its commit as steps: all messages are stored, or none is.
+
+The messages travel in packs, with the headers of the batch protocol. One pack holds the whole batch, unless it is larger than a
+pack may be: then the owner stages the first ones, which nobody sees, until the last one commits them.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from railgun.client.connection.connection import Connection
+from railgun.client.publishing.arguments import MessageOptions, Payload, message_headers, payload_bytes
+from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, message_size
+from railgun.client.steps import Blocking, Steps, Until
+from railgun.errors import ConfigError
+from railgun.model import headers as h
+from railgun.model.headers import HeaderList
+from railgun.model.messages import PubAck
+
+_OF_THE_PROTOCOL = frozenset({h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT})
+
+
+class BatchMessages:
+    """The messages of one batch, until it is committed or given up."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._messages: list[tuple[str, bytes, HeaderList]] = []
+        self._state = "new"
+        self.id = uuid.uuid4().hex
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def open(self) -> None:
+        """Begin to collect. Raises ConfigError the second time."""
+        if self._state != "new":
+            raise ConfigError("this batch was used before: begin another with batch()")
+        self._state = "open"
+
+    def add(self, subject: str, payload: Payload, msg_id: str | None, options: MessageOptions) -> None:
+        """One more message. Raises ConfigError for what no batch takes, MessageTooLarge."""
+        if self._state != "open":
+            raise ConfigError("messages are added inside the block of the batch: with rg.batch() as batch: …")
+        if msg_id is not None:
+            raise ConfigError("a message of a batch takes no msg_id: batches are not de-duplicated")
+        given = message_headers(options) if options else []
+        if any(name in _OF_THE_PROTOCOL for name, _ in given):
+            raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
+        sequence = str(len(self._messages) + 1).encode()
+        headers = [*given, (h.BATCH_ID, self.id.encode()), (h.BATCH_SEQUENCE, sequence)]
+        data = payload_bytes(payload)
+        message_size(subject, data, "", headers)
+        self._messages.append((subject, data, headers))
+
+    def give_up(self) -> None:
+        """Nothing of it was sent, and nothing will be."""
+        self._state, self._messages = "over", []
+
+    def commit(self) -> Steps[PubAck | None]:
+        """Send the batch: its ack. None for an empty one, and where the stream answers nothing (PUB-03).
+
+        Raises the refusal of the batch, ConfigError if its subjects belong to several streams, and what a publish raises.
+        """
+        messages, self._state = self._messages, "over"
+        if not messages:
+            return None
+        lane = yield from self._lane(dict.fromkeys(subject for subject, _, _ in messages))
+        messages[-1][2].append((h.BATCH_COMMIT, b"1"))
+        packs = _packs(lane, messages, self._timeout)
+        self._messages = []
+        for pack in packs:
+            self._connection.packer.adopt(lane, pack)
+        last = packs[-1]
+        if not last.done and not (
+            yield Until(last, self._timeout, self._timeout >= self._connection.timeout)
+        ):
+            raise last.overdue(self._timeout)
+        for pack in packs:  # what was refused first says why; the others only that the batch was gone by then
+            failure = pack.failure() if pack.done else None
+            if failure is not None:
+                raise failure
+        return None if last.silent else last.outcome(len(last.subjects) - 1)
+
+    def _lane(self, subjects: dict[str, None]) -> Steps[Lane]:
+        """The lane of the one stream that captures all subjects."""
+        routing = self._connection.routing
+        found: dict[str, Lane] = {}
+        for subject in subjects:
+            lane = routing.routes.get(subject)
+            if lane is None:
+                lane = yield Blocking(lambda subject=subject: routing.route(subject, self._timeout))  # type: ignore[misc]
+            assert lane is not None
+            found[lane.stream] = lane
+        if len(found) > 1:  # BAT-15
+            raise ConfigError(
+                f"the subjects of a batch belong to one stream, and these to {' and '.join(sorted(found))}: "
+                "nothing was sent"
+            )
+        if routing.stale:
+            yield Blocking(routing.require_worker)
+        return next(iter(found.values()))
+
+
+def _packs(lane: Lane, messages: list[tuple[str, bytes, HeaderList]], timeout: float) -> list[Pack]:
+    """The messages in as few packs as may be."""
+    packs: list[Pack] = []
+    for subject, payload, headers in messages:
+        size = message_size(subject, payload, "", headers)
+        full = not packs or len(packs[-1].payloads) >= PACK_MESSAGES or packs[-1].size + size > PACK_BYTES
+        if full:
+            packs.append(Pack(lane.stream, silent=lane.no_ack))
+            packs[-1].whole, packs[-1].patience = True, timeout
+        pack = packs[-1]
+        pack.subjects.append(subject)
+        pack.payloads.append(payload)
+        pack.headers.append(headers)
+        pack.size += size
+    return packs

@@ -1,0 +1,103 @@
+"""Atomic batches (BAT): what the headers of a message say, and the commit of a whole batch.
+
+A commit examines all messages against the stream as it is before the batch (BAT-29), and stores either all of them, one behind
+the other (BAT-14), or none (BAT-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import API_LEVEL, ClusterLimits
+from railgun.model.headers import Headers
+from railgun.model.refusals import Refusal
+from railgun.semantics.streams.ahead import Ahead
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing.counters import ReadBody
+from railgun.semantics.streams.publishing.expectations import number_in
+from railgun.semantics.streams.publishing.outcomes import NewMessage, Stored
+from railgun.semantics.streams.publishing.publish import Examined, examine, keep, largest_message
+
+LONGEST_ID = 64
+COMMIT = b"1"  # the message that carries it is the last of its batch
+END_OF_BATCH = b"eob"  # the message before it was
+_LARGEST_SEQUENCE = (1 << 63) - 1
+
+
+class BatchPlace(NamedTuple):
+    """Where a message stands in its batch (BAT-01)."""
+
+    batch: str
+    sequence: int
+    commit: bytes | None
+
+
+def is_of_batch(headers: Headers) -> bool:
+    """Whether the message says that it belongs to a batch."""
+    return h.first(headers, h.BATCH_ID) is not None
+
+
+def place_of(given: dict[str, bytes]) -> BatchPlace | Refusal:
+    """What the instructions of a message say about its batch."""
+    identity = given.get(h.BATCH_ID, b"").decode("utf-8", "backslashreplace")
+    if not 0 < len(identity) <= LONGEST_ID:
+        return refusals.BATCH_ID_INVALID  # BAT-18
+    sequence = number_in(given.get(h.BATCH_SEQUENCE, b""))
+    if sequence is None or sequence > _LARGEST_SEQUENCE:
+        return refusals.BATCH_SEQUENCE_MISSING  # BAT-17
+    return BatchPlace(identity, sequence, given.get(h.BATCH_COMMIT))
+
+
+def needs_later_server(given: dict[str, bytes]) -> bool:
+    """Whether the message asks for a higher level of the API than there is (BAT-28)."""
+    asked = given.get(h.REQUIRED_API_LEVEL, b"").strip()
+    if not asked:
+        return False
+    level = number_in(asked)
+    return level is None or level > API_LEVEL
+
+
+def check_arrival(state: OwnedStream, subject: str, headers: Headers, payload: bytes) -> Refusal | None:
+    """Why no message of a batch can be taken, whatever its batch is (BAT-26)."""
+    if state.overhead(subject) is None:
+        return refusals.NO_STREAM
+    if not state.config.allow_atomic:
+        return refusals.BATCHES_DISABLED  # BAT-16
+    if state.config.sealed:
+        return refusals.SEALED
+    header_bytes = h.block_size(headers)
+    if header_bytes > h.MAX_HEADER_BYTES:
+        return refusals.HEADER_TOO_LARGE
+    if header_bytes + len(payload) > largest_message(state.config):
+        return refusals.MESSAGE_TOO_LARGE
+    return None
+
+
+def commit(
+    state: OwnedStream,
+    messages: Sequence[NewMessage],
+    time: int,
+    platform: ClusterLimits,
+    room: int,
+    log: Stored,
+    read: ReadBody | None,
+) -> Refusal | int:
+    """Store all messages, received at ``time``: the sequence of the last; or why none of them is stored."""
+    ahead = Ahead(state)
+    examined: list[Examined] = []
+    for message in messages:
+        if state.overhead(message.subject) is None:
+            return refusals.NO_STREAM  # the stream gave the subject up meanwhile
+        transformed = state.transform.apply(message.subject) if state.transform is not None else None
+        one = message._replace(subject=transformed or message.subject)
+        found = examine(state, one, platform, room - (ahead.bytes - state.bytes), log, read, ahead)
+        if isinstance(found, Refusal):
+            return found
+        assert isinstance(found, Examined), "a message of a batch has no id"
+        # BAT-48: one that no consumer is interested in takes its sequence
+        ahead.add(one.subject, found.size, found.rollup, found.total, wanted=found.wanted)
+        examined.append(found)
+    return [keep(state, one, time, log) for one in examined][-1]

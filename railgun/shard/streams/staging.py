@@ -1,0 +1,162 @@
+"""The stage of a shard: messages of batches that wait for the commit of their batch, in memory only.
+
+Nothing of it is visible (BAT-12) and nothing survives the owner (BAT-43). Every change can be undone until the drain is
+committed. Batches and bytes are bounded, for the whole worker (BAT-24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.headers import block_size
+from railgun.model.refusals import Refusal
+from railgun.semantics.consumers.undo import UndoLog
+from railgun.semantics.messages.budget import WorkerMemory
+from railgun.semantics.streams.publishing.outcomes import NewMessage
+
+_OBJECTS: Final = 450  # what a message takes in memory beside its bytes
+
+
+@dataclass(slots=True)
+class StagedBatch:
+    """The messages of a batch that have come so far, in order."""
+
+    messages: list[NewMessage] = field(default_factory=list)
+    bytes: int = 0
+    heard: int = 0  # when the last of them was received
+    due: int = 0  # the shard's time at which the batch is abandoned
+
+
+class BatchKey(NamedTuple):
+    """A batch of one stream; another stream may have one of the same id (BAT-15)."""
+
+    incarnation: int
+    batch: str
+
+
+class Staging:
+    """All batches of one shard that are in flight."""
+
+    def __init__(self, shard: int, limits: ClusterLimits, memory: WorkerMemory) -> None:
+        self._holder = (shard, "batches")
+        self._limits = limits
+        self._memory = memory
+        self._undo = UndoLog()
+        self._batches: dict[int, dict[str, StagedBatch]] = {}  # by incarnation and id
+        self._number = 0  # of them
+        self._bytes = 0
+
+    # -- life
+
+    def load(self) -> None:
+        """A new owner: it knows of no batch (BAT-25)."""
+        self._undo.clear()
+        self._batches = {}
+        self._count()
+
+    def committed(self) -> None:
+        self._undo.clear()
+
+    def aborted(self) -> None:
+        """The last drain never happened: the stage is as it was before."""
+        self._undo.undo()
+        self._count()
+
+    # -- batches
+
+    def get(self, key: BatchKey) -> StagedBatch | None:
+        return self._batches.get(key.incarnation, {}).get(key.batch)
+
+    def open(self, key: BatchKey) -> StagedBatch | Refusal:
+        """A new batch, or why there can be none now (BAT-24)."""
+        of_stream = self._batches.get(key.incarnation, {})
+        full = len(of_stream) >= self._limits.max_stream_batches
+        if full or self._memory.batches.total >= self._limits.max_batches:
+            return refusals.TOO_MANY_BATCHES
+        batch = StagedBatch()
+        if key.incarnation not in self._batches:
+            self._undo.put(self._batches, key.incarnation, of_stream)
+        self._undo.put(of_stream, key.batch, batch)
+        self._note(1, 0)
+        return batch
+
+    def add(self, batch: StagedBatch, message: NewMessage) -> Refusal | None:
+        """Put a message behind the others; refused where the worker holds too much that is staged."""
+        size = _OBJECTS + len(message.payload) + block_size(message.headers)
+        if self._memory.staged.total + size > self._memory.staged.limit:
+            return refusals.TOO_MANY_BATCHES
+        self._undo.on_undo(partial(_take_back, batch, batch.bytes))
+        batch.messages.append(message)
+        batch.bytes += size
+        self._note(0, size)
+        return None
+
+    def heard(self, batch: StagedBatch, received: int, moment: int) -> None:
+        """A message of the batch came, which restarts its time (BAT-38)."""
+        self._undo.on_undo(partial(_set_times, batch, batch.heard, batch.due))
+        _set_times(batch, received, moment + self._limits.batch_timeout)
+
+    def silent(self, batch: StagedBatch, received: int) -> bool:
+        """Whether no message of the batch was received for too long before this time (BAT-37).
+
+        By the times of receipt, a new owner that reads the same messages again finds the same.
+        """
+        return received - batch.heard >= self._limits.batch_timeout
+
+    def drop(self, key: BatchKey) -> None:
+        """The batch is over: its place is free (BAT-25)."""
+        of_stream = self._batches.get(key.incarnation, {})
+        batch = self._undo.drop(of_stream, key.batch)
+        if batch is not None:
+            if not of_stream:
+                self._undo.drop(self._batches, key.incarnation)
+            self._note(-1, -batch.bytes)
+
+    def drop_all(self, incarnation: int) -> None:
+        """The stream is gone, or takes no more batches."""
+        for batch in list(self._batches.get(incarnation, ())):
+            self.drop(BatchKey(incarnation, batch))
+
+    # -- time
+
+    @property
+    def next(self) -> int | None:
+        """The shard's time at which the next batch is abandoned."""
+        return min((batch.due for _, batch in self._all()), default=None)
+
+    def due(self, moment: int) -> list[BatchKey]:
+        """The batches that are to be abandoned at this moment, oldest first."""
+        found = [(batch.due, key) for key, batch in self._all() if batch.due <= moment]
+        return [key for _, key in sorted(found)]
+
+    def _all(self) -> Iterator[tuple[BatchKey, StagedBatch]]:
+        for incarnation, of_stream in self._batches.items():
+            for name, batch in of_stream.items():
+                yield BatchKey(incarnation, name), batch
+
+    def _count(self) -> None:
+        """Find out what this shard holds."""
+        held = [batch.bytes for _, batch in self._all()]
+        self._number = self._bytes = 0
+        self._note(len(held), sum(held))
+
+    def _note(self, batches: int, size: int) -> None:
+        """Tell the worker's memory that this shard holds so much more."""
+        self._number += batches
+        self._bytes += size
+        self._memory.batches.excess(self._holder, self._number)
+        self._memory.staged.excess(self._holder, self._bytes)
+
+
+def _take_back(batch: StagedBatch, size: int) -> None:
+    batch.messages.pop()
+    batch.bytes = size
+
+
+def _set_times(batch: StagedBatch, heard: int, due: int) -> None:
+    batch.heard, batch.due = heard, due

@@ -1,0 +1,281 @@
+"""Batches at a shard: any interleaving, with drains that are cut and aborted, ends as a plain model of the rules says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.refusals import Refusal
+from railgun.semantics.messages.budget import WorkerMemory
+from tests.support.shards import Shards
+
+SECOND = 1_000_000_000
+TIMEOUT = 10
+MOST, IN_FLIGHT = 4, 2
+STREAM = "S"
+
+
+class Model:
+    """The rules of batches, one message at a time; time in seconds."""
+
+    def __init__(self) -> None:
+        self.log: list[bytes] = []
+        self.outcomes: dict[int, int | Refusal] = {}
+        self.abandoned: list[tuple[str, str]] = []
+        self._batches: dict[str, list[bytes]] = {}
+        self._silent: dict[str, int] = {}
+
+    def wait(self, seconds: int) -> None:
+        for batch in sorted(self._silent, key=lambda one: (-self._silent[one], one)):
+            self._silent[batch] += seconds
+            if self._silent[batch] >= TIMEOUT:
+                self._abandon(batch, "timeout")
+
+    def forget(self) -> None:
+        self._batches, self._silent = {}, {}
+
+    def publish(self, payload: bytes) -> int:
+        self.log.append(payload)
+        return len(self.log)
+
+    def message(
+        self, batch: str, sequence: int, commit: str | None, payload: bytes, expected: int | None
+    ) -> int | Refusal:
+        known = self._batches.get(batch)
+        if known is None and sequence != 1:
+            return refusals.batch_too_large(MOST) if sequence > MOST else refusals.BATCH_INCOMPLETE
+        if known is not None and sequence != len(known) + 1:
+            self._abandon(batch, "incomplete")
+            return refusals.BATCH_INCOMPLETE
+        if sequence > MOST + (commit == "eob"):
+            self._abandon(batch, "large")
+            return refusals.batch_too_large(MOST)
+        if commit not in (None, "1", "eob"):
+            self._drop(batch)
+            return refusals.BATCH_COMMIT_INVALID
+        if known is None:
+            if commit == "eob":
+                return refusals.BATCH_INCOMPLETE
+            if len(self._batches) >= IN_FLIGHT:
+                return refusals.TOO_MANY_BATCHES
+            known = self._batches[batch] = []
+        if commit is None:
+            known.append(payload)
+            self._silent[batch] = 0
+            return 0
+        self._drop(batch)
+        # Only the commit expects anything here: on the first message the last sequence, on a later one what is refused.
+        if expected is not None and commit == "1":
+            if expected != len(self.log):
+                return refusals.wrong_last_sequence(len(self.log))
+            if known:
+                return refusals.WRONG_LAST_IN_BATCH
+        self.log += [*known, payload] if commit == "1" else known
+        return len(self.log)
+
+    def _abandon(self, batch: str, reason: str) -> None:
+        self._drop(batch)
+        self.abandoned.append((batch, reason))
+
+    def _drop(self, batch: str) -> None:
+        self._batches.pop(batch, None)
+        self._silent.pop(batch, None)
+
+
+sequences = st.sampled_from([1, 1, 2, 2, 3, 3, 4, 5, 6])
+commits = st.sampled_from([None, None, None, "1", "1", "eob", "x"])
+messages = st.tuples(
+    st.just("message"),
+    st.sampled_from("XYZ"),
+    sequences,
+    commits,
+    st.one_of(st.none(), st.none(), st.integers(0, 3)),
+)
+following = st.tuples(st.just("next"), st.sampled_from("XYZ"), commits)
+moves = st.one_of(
+    messages,
+    following,
+    following,
+    st.tuples(st.just("publish")),
+    st.tuples(st.just("drain"), st.integers(0, 4), st.booleans()),
+    st.tuples(st.just("wait"), st.sampled_from([3, 9, 10])),
+    st.tuples(st.just("restart")),
+)
+
+
+@given(st.lists(moves, max_size=40))
+@settings(max_examples=120, deadline=None)
+def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]]) -> None:
+    limits = ClusterLimits(
+        max_batch_messages=MOST, max_stream_batches=IN_FLIGHT, batch_timeout=TIMEOUT * SECOND
+    )
+    shards = Shards(1, limits, memory=WorkerMemory())
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    model, sent = Model(), dict.fromkeys("XYZ", 0)
+    for number, (kind, *values) in enumerate(history):
+        payload = b"%d" % number
+        if kind == "drain":
+            shards.step(0, values[0], abort=values[1])
+        elif kind == "wait":
+            shards.settle()
+            shards.now += values[0] * SECOND
+            model.wait(values[0])
+            shards.step(0, abort=True)
+            shards.settle()
+        elif kind == "restart":
+            shards.settle()
+            shards.restart(0)
+            model.forget()
+        elif kind == "publish":
+            request = shards.publish(STREAM, [STREAM], payloads=[payload])
+            model.outcomes[request] = model.publish(payload)
+        else:
+            batch, sequence, commit, expected = (
+                (values[0], sent[values[0]] + 1, values[1], None) if kind == "next" else values
+            )
+            headers = [(h.BATCH_ID, batch.encode()), (h.BATCH_SEQUENCE, b"%d" % sequence)]
+            if commit is not None:
+                headers.append((h.BATCH_COMMIT, commit.encode()))
+                if expected is not None:
+                    headers.append((h.EXPECTED_LAST_SEQUENCE, b"%d" % expected))
+            request = shards.publish(STREAM, [STREAM], headers=[headers], payloads=[payload])
+            outcome = model.message(batch, sequence, commit, payload, expected)
+            model.outcomes[request] = outcome
+            sent[batch] = sequence if outcome == 0 else 0
+    shards.settle()
+    assert shards.outcomes == model.outcomes
+    seen = shards.snapshot()[STREAM]
+    assert [seen["payloads"][one] for one in sorted(seen["payloads"])] == model.log
+    assert [
+        told(one.body) for drain in shards.drains for one in drain.advisories if b'"batch"' in one.body
+    ] == (model.abandoned)
+
+
+def told(body: bytes) -> tuple[str, str]:
+    found = json.loads(body)
+    return found["batch"], found["reason"]
+
+
+def header(batch: str, sequence: int, commit: str | None = None) -> list[tuple[str, bytes]]:
+    given = [(h.BATCH_ID, batch.encode()), (h.BATCH_SEQUENCE, b"%d" % sequence)]
+    return given if commit is None else [*given, (h.BATCH_COMMIT, commit.encode())]
+
+
+def two_streams(**limits: int) -> tuple[Shards, WorkerMemory]:
+    memory = WorkerMemory()
+    shards = Shards(2, ClusterLimits(**limits), memory=memory)
+    for name in ("A", "B", "C"):
+        shards.request(f"STREAM.CREATE.{name}", {"name": name, "allow_atomic": True})
+    shards.settle()
+    return shards, memory
+
+
+@pytest.mark.rule("BAT-24")
+def test_all_shards_of_a_worker_share_the_places_for_batches() -> None:
+    shards, memory = two_streams(max_batches=2)
+    for name in ("A", "B"):
+        shards.publish(name, [name], headers=[header("X", 1)])
+    shards.settle()
+    third = shards.publish("C", ["C"], headers=[header("X", 1)])
+    shards.settle()
+    assert shards.outcomes[third] == refusals.TOO_MANY_BATCHES
+    shards.publish("A", ["A"], headers=[header("X", 2, "1")])
+    shards.settle()
+    again = shards.publish("C", ["C"], headers=[header("X", 1)])
+    shards.settle()
+    assert shards.outcomes[again] == 0
+    assert memory.batches.total == 2
+
+
+def test_what_is_staged_is_counted_and_given_back() -> None:
+    shards, memory = two_streams()
+    shards.publish("A", ["A"] * 2, headers=[header("X", 1), header("X", 2)], payloads=[bytes(5_000)] * 2)
+    for partition in range(2):
+        shards.step(partition, abort=True)
+    assert (memory.batches.total, memory.staged.total) == (0, 0)
+    shards.settle()
+    assert memory.batches.total == 1
+    assert memory.staged.total > 10_000
+    shards.publish("A", ["A"], headers=[header("X", 3, "1")])
+    shards.settle()
+    assert (memory.batches.total, memory.staged.total) == (0, 0)
+
+
+@pytest.mark.rule("BAT-37")
+def test_a_batch_whose_messages_wait_for_a_shard_that_stands_still_is_not_abandoned() -> None:
+    shards, _ = two_streams()
+    shards.publish("A", ["A"], headers=[header("X", 1)])
+    shards.settle()
+    shards.now += 9 * SECOND
+    commit = shards.publish("A", ["A"], headers=[header("X", 2, "1")])
+    shards.now += 60 * SECOND  # nothing is decided meanwhile
+    shards.settle()
+    assert shards.outcomes[commit] == 2
+
+
+@pytest.mark.rule("BAT-37")
+def test_a_message_that_came_too_late_is_so_however_late_it_is_decided() -> None:
+    shards, _ = two_streams()
+    shards.publish("A", ["A"], headers=[header("X", 1)])
+    shards.now += 10 * SECOND
+    commit = shards.publish("A", ["A"], headers=[header("X", 2, "1")])
+    shards.settle()
+    assert shards.outcomes[commit] == refusals.BATCH_INCOMPLETE
+
+
+def test_a_batch_that_was_refused_is_not_decided_again_by_a_new_owner() -> None:
+    """What a publisher was told is durable; what is only staged need not be."""
+    shards, _ = two_streams()
+    shards.publish("A", ["A"], headers=[header("X", 1)])
+    shards.settle()
+    assert shards.drains[-1].only_answers
+    shards.publish("A", ["A"], headers=[header("X", 5)])
+    shards.settle()
+    assert not shards.drains[-1].only_answers
+
+
+def test_a_plain_record_may_be_of_a_batch() -> None:
+    shards = Shards(1)
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    for one in (header("X", 1), header("X", 2, "1"), header("Y", 2)):
+        own = [(h.PLAIN_SUBJECT, STREAM.encode()), *one]
+        shards.record(0, b"plain", key=STREAM.encode(), headers=own)
+    shards.settle()
+    assert shards.snapshot()[STREAM]["counts"][3] == 2
+    assert [one.reason for one in shards.rejected] == [refusals.BATCH_INCOMPLETE.description]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from([h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT, h.REQUIRED_API_LEVEL]),
+                st.one_of(st.binary(max_size=70), st.sampled_from([b"1", b"2", b"X", b"eob", b" 1", b"3"])),
+            ),
+            max_size=6,
+        ),
+        max_size=20,
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_mangled_headers_are_answered_and_stop_nothing(packs: list[list[tuple[str, bytes]]]) -> None:
+    shards = Shards(1)
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    sent = [shards.publish(STREAM, [STREAM], headers=[given]) for given in packs]
+    alone = shards.publish(STREAM, [STREAM])
+    shards.settle()
+    assert set(sent) <= set(shards.outcomes)
+    last = shards.outcomes[alone]
+    assert isinstance(last, int)
+    assert shards.snapshot()[STREAM]["counts"][3] == last
+    assert not shards.rejected
