@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from railgun.cli import tour
 from railgun.cli.commands import (
+    batch,
     consumer,
     counter,
     dlq,
@@ -51,6 +52,7 @@ app.add_typer(stream.app, name="stream")
 app.add_typer(consumer.app, name="consumer")
 app.add_typer(counter.app, name="counter")
 app.command("pub")(publish.pub)
+app.command("batch")(batch.batch)
 app.command("sub")(subscribe.sub)
 app.command("req")(publish.req)
 app.command("events")(events.events)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
@@ -20,3 +22,13 @@ def console() -> Console:
     """Standard output for tables and colours; plain and without line breaks of its own where it is not a terminal."""
     terminal = sys.stdout.isatty()
     return Console(width=None if terminal else 400, highlight=False, emoji=False)
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error if that is a terminal; nothing otherwise."""
+    err = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from railgun.cli.commands.dead_letters import Choice, DeadLetters, Outcome, dead_letter_streams
 from railgun.cli.options.cluster import Cluster, sure
 from railgun.cli.options.completion import known_streams
 from railgun.cli.options.units import counted
-from railgun.cli.output import console, print_json
+from railgun.cli.output import console, print_json, progress
 from railgun.cli.reports.report import content_object, new_table, print_headers, print_lines, print_raw
 from railgun.cli.running import EXIT_WRONG, command
 from railgun.errors import ConfigError, StreamNotFound
@@ -159,7 +155,7 @@ def redrive(
     choice = Choice(sequences or None, origin, consumer, subject)
     with cluster.act() as rg:
         letters = DeadLetters(rg, stream)
-        with _progress("redriving", _expected(letters, choice)) as step:
+        with progress("redriving", _expected(letters, choice)) as step:
             outcome = letters.redrive(letters.find(choice), step)
     if cluster.as_json:
         print_json(
@@ -197,7 +193,7 @@ def drop(
         found = list(letters.find(choice))
         if found and not yes:
             _ask(f"remove {counted(len(found), 'dead letter')} of stream {stream}", cluster)
-        with _progress("dropping", len(found)) as step:
+        with progress("dropping", len(found)) as step:
             outcome = letters.drop(found, step)
     if cluster.as_json:
         print_json({"stream": stream, "dropped": len(outcome.done)})
@@ -216,16 +212,6 @@ def _expected(letters: DeadLetters, choice: Choice) -> int | None:
     if choice.sequences is not None:
         return len(set(choice.sequences))
     return letters.messages if choice == Choice() else None
-
-
-@contextmanager
-def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error if that is a terminal; nothing otherwise."""
-    err = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda count: bar.advance(task, count)
 
 
 def _end(outcome: Outcome) -> None:

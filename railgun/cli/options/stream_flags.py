@@ -75,6 +75,13 @@ class StreamFlags:
     allow_msg_ttl: Annotated[
         bool | None, typer.Option("--allow-msg-ttl", help="Allow the header Nats-TTL.")
     ] = None
+    allow_atomic: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-atomic/--no-allow-atomic",
+            help="Allow batches of messages that are stored together or not at all.",
+        ),
+    ] = None
     subject_delete_marker_ttl: Annotated[
         timedelta | None,
         typer.Option(

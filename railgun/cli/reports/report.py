@@ -80,6 +80,7 @@ def _options(config: StreamConfig) -> Lines:
         ("Allows Purge", yes(not config.deny_purge)),
         ("Allows Per-Message TTL", yes(config.allow_msg_ttl)),
         ("Allows Counters", yes(config.allow_msg_counter)),
+        ("Allows Atomic Batches", yes(config.allow_atomic)),
         ("Allows Rollups", yes(config.allow_rollup_hdrs)),
     ]
     if config.subject_delete_marker_ttl:
