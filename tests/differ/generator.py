@@ -52,6 +52,7 @@ class _Author:
         self._bytes_matter = dice.random() < 0.25
         self._oddity = dice.choice((0.0, 0.02, 0.1))  # how often a value is odd
         self._hurried = dice.random() < 0.08  # short ack waits that pass
+        self._counting = dice.random() < 0.15  # most messages are increments
         self._streams: dict[str, dict[str, Any]] = {}
         self._consumers: dict[tuple[str, str], dict[str, Any]] = {}
         self._deliveries = 0
@@ -109,6 +110,10 @@ class _Author:
     def _is_risky(self, field: str, value: Any) -> bool:
         if field in _OF_BYTES and not self._bytes_matter:
             return True
+        if field == "allow_msg_counter" and not self._counting:
+            return True
+        if field == "no_ack" and self._counting:
+            return True  # nobody is told that NATS refused a plain message (C-03)
         if field == "max_ack_pending" and self._hurried:
             return (
                 True  # NATS keeps a pull that met this wall, and fills it when the ack wait is over (PUL-03)
@@ -118,7 +123,9 @@ class _Author:
 
     def _stream_config(self, name: str) -> dict[str, Any]:
         base = {"name": name, "subjects": self._dice.choice(CAPTURED[name])}
-        if self._dice.random() < 0.6:
+        if self._counting:
+            base["allow_msg_counter"] = True
+        elif self._dice.random() < 0.6:
             base["retention"] = self._dice.choice(("limits", "interest", "workqueue"))
         if self._dice.random() < 0.5:
             base["allow_direct"] = True
@@ -186,7 +193,15 @@ class _Author:
         weights = (6, 4, 2, 2, 1, 1)
         (subject,) = self._dice.choices(SUBJECTS, weights)
         payload = self._dice.choice(("", "x", "abc", "abcdefgh"))
+        if self._counting and self._dice.random() < 0.9:
+            return self._increment(subject)
         return Publish(subject, payload, () if self._bytes_matter else self._headers())
+
+    def _increment(self, subject: str) -> Operation:
+        headers = (("Nats-Incr", self._dice.choice(_INCREMENTS)),)
+        if self._dice.random() < 0.3:
+            headers += self._headers()
+        return Publish(subject, "x" if self._dice.random() < 0.03 else "", headers)
 
     def _headers(self) -> Headers:
         if self._dice.random() < 0.55:
@@ -318,6 +333,10 @@ class _Author:
 
 
 _ACK_POLICIES: Final = ("explicit", "explicit", "explicit", "explicit", "all", "none")
+_INCREMENTS: Final = (
+    *("+1", "+2", "5", "-3", "0", " 7", "+1", "1"),
+    *("x", "1.5", "+", "", "007", "9223372036854775807", "-9223372036854775809"),
+)
 _EXPECTED: Final = ("0", "1", "2", "3", "5", "", "x", "-1", " 1", "1.0")
 _HEADERS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "X-Own": (4, ("v", "", "two words")),
@@ -329,6 +348,7 @@ _HEADERS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "Nats-Expected-Last-Msg-Id": (2, ("1", "2", "")),
     "Nats-Rollup": (4, ("sub", "all", "ALL", "", "x")),
     "Nats-TTL": (3, ("60", "1h", "never", "0", "0.5", "500ms", "x", "", "-1")),
+    "Nats-Incr": (1, ("+1", "x")),
     "Nats-Msg-Size": (1, ("7",)),
     "Nats-Stream-Source": (1, ("x", "")),
     "Status": (1, ("404",)),

@@ -36,6 +36,7 @@ STREAM_USUAL: Final[Values] = {
     "allow_rollup_hdrs": (True,),
     "allow_direct": (True,),
     "allow_msg_ttl": (True,),
+    "allow_msg_counter": (True,),
     "subject_delete_marker_ttl": (5 * SECOND,),
     "first_seq": (1, 5, 100),
     "subject_transform": ({"src": "a.*", "dest": "t.{{wildcard(1)}}"}, {"src": ">", "dest": "t.>"}),
@@ -87,6 +88,7 @@ STREAM_ODD: Final[Values] = {
     "allow_direct": (False,),
     "mirror_direct": (False, True),
     "allow_msg_ttl": (False,),
+    "allow_msg_counter": (False,),
     "subject_delete_marker_ttl": (-1, 0, 1, SECOND - 1, SECOND),
     "first_seq": (0, -1),
     "subject_transform": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from tests.differ.comparing import MISSING, Difference
@@ -168,6 +169,46 @@ def _duplicate_first(moment: Moment, difference: Difference) -> bool:
     )
 
 
+def _counts_of_64_bits(moment: Moment, difference: Difference) -> bool:
+    """C-01: increments and totals have 64 bits; those of NATS have no end."""
+    if not isinstance(moment.operation, Publish) or error_numbers(moment)[1] != 10171:
+        return False
+    given = dict(moment.operation.headers).get("Nats-Incr", ""), body_of(moment.nats).get("val", "")
+    return any(re.fullmatch(" *[+-]?[0-9]+", one) and not -(2**63) <= int(one) < 2**63 for one in given)
+
+
+def _counting_turned_over(moment: Moment, difference: Difference) -> bool:
+    """C-02: an update turns counters on and off; NATS refuses both."""
+    text = str(error_of(moment.nats).get("description", ""))
+    is_update = isinstance(moment.operation, Call) and moment.operation.verb == "STREAM.UPDATE"
+    return is_update and error_numbers(moment)[0] == 10052 and "counter setting" in text
+
+
+def _markers_beside_counters(moment: Moment, difference: Difference) -> bool:
+    """C-75 (CFG-26): delete markers are messages with a life time, which a stream that counts does not have; NATS forgets to ask."""
+    asked = requested(moment.operation)
+    text = error_of(moment.railgun).get("description")
+    return text == "counter stream cannot use message TTLs" and bool(asked.get("subject_delete_marker_ttl"))
+
+
+def _plain_beside_counters(moment: Moment, difference: Difference) -> bool:
+    """C-03: a subject without increments takes plain messages; in NATS every message of the stream needs the header."""
+    if not isinstance(moment.operation, Publish) or dict(moment.operation.headers).get("Nats-Incr"):
+        return False
+    return error_numbers(moment)[0] == 10169 != error_numbers(moment)[1]
+
+
+def _level_of_counters(moment: Moment, difference: Difference) -> bool:
+    """C-06: a stream that counts needs level 1; in NATS 2."""
+    config = at(moment.nats, difference.path[:-2])
+    levels = (difference.nats, difference.railgun)
+    return (
+        difference.field == "_nats.req.level"
+        and bool(config.get("allow_msg_counter"))
+        and levels == ("2", "1")
+    )
+
+
 def _source_or_id(moment: Moment, difference: Difference) -> bool:
     """C-54 (PUB-16): a wrong last id is told before a source that is not allowed; NATS tells it after."""
     return error_numbers(moment) == (10227, 10070)
@@ -198,6 +239,10 @@ def _view_of_the_future(moment: Moment, difference: Difference) -> bool:
 
 
 STREAM_MASKS: Final[tuple[Mask, ...]] = (
+    Mask("C-01", _counts_of_64_bits, parts=True),
+    Mask("C-02", _counting_turned_over, parts=True),
+    Mask("C-03", _plain_beside_counters, parts=True),
+    Mask("C-06", _level_of_counters),
     Mask("C-18", _bytes_of_headers),
     Mask("C-26", _duplicate_first),
     Mask("C-41", _texts_of_json_errors),
@@ -216,4 +261,5 @@ STREAM_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-55", _invalid_life_time, parts=True),
     Mask("C-69", _interest_after_a_change, parts=True),
     Mask("C-74", _removal_by_sealing, parts=True),
+    Mask("C-75", _markers_beside_counters, parts=True),
 )

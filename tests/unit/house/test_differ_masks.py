@@ -76,11 +76,28 @@ PUSHED = Call("CONSUMER.CREATE.S1.C1", {"config": {"replay_policy": "original", 
 PLACED = Call("STREAM.CREATE.S1", {"name": "S1", "placement": {"cluster": "x"}})
 DELETE = Call("STREAM.MSG.DELETE.S1", {"seq": 2})
 DUPLICATE = {"stream": "S1", "seq": 1, "duplicate": True}
+ADD = Publish("a.1", "", (("Nats-Incr", "1"),))
+ADD_MUCH = Publish("a.1", "", (("Nats-Incr", "9223372036854775808"),))
+UPDATE = Call("STREAM.UPDATE.S1", {"name": "S1", "allow_msg_counter": True})
+MARKERS = Call("STREAM.CREATE.S1", {"allow_msg_counter": True, "subject_delete_marker_ttl": 5_000_000_000})
+CANNOT = "stream configuration update can not change message counter setting"
+NO_TTL = "counter stream cannot use message TTLs"
 
 
 @pytest.mark.parametrize(
     "conflict, operation, nats, railgun, masked",
     [
+        ("C-01", ADD, {"val": "9223372036854775808"}, refusal(10171), True),
+        ("C-01", ADD, {"val": "7"}, refusal(10171), False),
+        ("C-01", ADD_MUCH, refusal(10170), refusal(10171), True),
+        ("C-01", ADD_MUCH, {"val": "5"}, refusal(10172), False),
+        ("C-02", UPDATE, refusal(10052, CANNOT), {"config": {}}, True),
+        ("C-02", UPDATE, refusal(10052, NO_TTL), {"config": {}}, False),
+        ("C-03", PUBLISH, refusal(10169), {"stream": "S1", "seq": 1}, True),
+        ("C-03", ADD, refusal(10169), {"stream": "S1", "seq": 1}, False),
+        ("C-03", PUBLISH, refusal(10071), {"stream": "S1", "seq": 1}, False),
+        ("C-75", MARKERS, {"config": {}}, refusal(10052, NO_TTL), True),
+        ("C-75", UPDATE, {"config": {}}, refusal(10052, NO_TTL), False),
         ("C-26", PUBLISH, refusal(10071), DUPLICATE, True),
         ("C-26", PUBLISH, refusal(10060), DUPLICATE, False),
         ("C-26", PUBLISH, DUPLICATE, refusal(10071), False),
