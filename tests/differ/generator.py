@@ -52,7 +52,7 @@ class _Author:
         self._bytes_matter = dice.random() < 0.25
         self._oddity = dice.choice((0.0, 0.02, 0.1))  # how often a value is odd
         self._hurried = dice.random() < 0.08  # short ack waits that pass
-        self._counting = dice.random() < 0.15  # most messages are increments
+        self._counting = dice.random() < 0.15 and not self._bytes_matter  # most messages are increments
         self._streams: dict[str, dict[str, Any]] = {}
         self._consumers: dict[tuple[str, str], dict[str, Any]] = {}
         self._deliveries = 0

@@ -27,6 +27,7 @@ BEFORE_THE_TOPIC = (
 AFTER_IT = (
     streams.life_time,
     streams.limits,
+    streams.counter,
     streams.expiry,
     consumers.counting,
     consumers.work_queue,

@@ -103,6 +103,21 @@ def life_time(walk: Walk) -> None:
     walk.shown(f"stored as {ack.stream}#{ack.sequence}: {sessions.get(ack.sequence).text}")
 
 
+def counter(walk: Walk) -> None:
+    walk.title("A counter")
+    name = walk.side("COUNTER")
+    walk.say(f"railgun stream add {name} --subjects '{name}.*' --allow-counter")
+    counters = walk.rg.create_stream(name, subjects=[f"{name}.*"], allow_msg_counter=True, metadata=MARK)
+    hits = walk.rg.counter(f"{name}.hits")
+    for number, total in ((100, 100), (1, 101)):
+        walk.say(f"railgun counter add {name}.hits {number}")
+        walk.expect(hits.add(number) == total, f"the total is {total}")
+        walk.shown(str(total))
+    last = counters.get_last(f"{name}.hits")
+    walk.say(f"railgun stream get {name} --last-for {name}.hits")
+    walk.shown(f"Nats-Incr: {last.header('Nats-Incr')}   {last.text}")
+
+
 def expiry(walk: Walk) -> None:
     walk.title("The message with a life time is gone")
     name = walk.side("SESSIONS")

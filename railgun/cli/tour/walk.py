@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 MARK: Final = {"railgun-tour": "remove me"}
 SLACK: Final = 10.0  # seconds; how much later than due a timer may be seen to act
-SIDE_STREAMS: Final = ("RECENT", "SESSIONS", "QUEUE")  # what is made beside the main one: NAME_RECENT …
+SIDE_STREAMS: Final = (
+    "RECENT",
+    "SESSIONS",
+    "COUNTER",
+    "QUEUE",
+)  # what is made beside the main one: NAME_RECENT …
 
 
 class TourFailed(RailgunError):

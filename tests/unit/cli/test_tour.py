@@ -19,7 +19,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_tour_shows_what_it_says(capsys: pytest.CaptureFixture[str], server: str) -> None:
     run_tour(server)
     shown = capsys.readouterr().out
-    for stated in ("Messages: 1\n", "Bytes: 67 B\n", "Bytes: 53 B\n", "That was the tour"):
+    for stated in ("Messages: 1\n", "Bytes: 67 B\n", "Bytes: 53 B\n", '{"val":"101"}', "That was the tour"):
         assert stated in shown
     states = shown.split("     State:\n")[1:]
     pairs = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((2, 2), (1, 1)), ((3, 2), (1, 1)), ((4, 2), (4, 2))]
