@@ -105,6 +105,8 @@ def all_of(kind: bytes, incarnation: int) -> bytes:
 
 def is_whole(key: bytes) -> bool:
     """Whether the key is as long as keys of its kind are; those of kinds that are not known are."""
+    if key[:1] == TOTAL:
+        return len(key) > 1 + _NUMBER.size  # a subject follows
     return len(key) == _LENGTHS.get(key[:1], len(key)) and bool(key)
 
 

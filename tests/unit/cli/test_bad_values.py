@@ -37,7 +37,8 @@ def test_an_unknown_kind_of_event_is_refused_with_the_known_ones(run: Run) -> No
 
 def test_the_known_kinds_are_those_that_shards_tell() -> None:
     types = {kind for _, kind, _ in advisories._KINDS.values()}
-    assert {one.rpartition(".")[2] for one in types} | {"stream_action", "consumer_action"} == set(KINDS)
+    others = {"stream_action", "consumer_action", "batch_abandoned"}
+    assert {one.rpartition(".")[2] for one in types} | others == set(KINDS)
 
 
 @pytest.mark.parametrize(
