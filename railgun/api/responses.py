@@ -12,11 +12,13 @@ from railgun.model import subjects
 from railgun.model.cluster_limits import API_LEVEL, LIST_PAGE, NAMES_PAGE, ClusterLimits
 from railgun.model.durations import rfc3339
 from railgun.model.refusals import Refusal
+from railgun.model.stream_config import StreamSource
 from railgun.model.subjects import Filter
 from railgun.protocol.replies import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.sourcing.origins import Origin, wanted_origins
 
 SUBJECTS_PAGE = 100_000  # of the per-subject counts in a stream's info
 DETAILS_BYTES = 4_194_304  # an answer is one record: longer details are cut there
@@ -66,9 +68,9 @@ def _frame(kind: str, fields: Mapping[str, Any]) -> Frame:
     return Frame([], text.encode("utf-8"))
 
 
-def info_object(stream: OwnedStream) -> dict[str, Any]:
+def info_object(stream: OwnedStream, now: int) -> dict[str, Any]:
     """A stream's configuration and state (CFG-33); details of subjects and deletes only on request."""
-    return {
+    return _copied_from(stream, now) | {
         "config": stream.config.to_api(),
         "created": rfc3339(stream.created),
         "state": {
@@ -80,13 +82,40 @@ def info_object(stream: OwnedStream) -> dict[str, Any]:
             "last_ts": rfc3339(stream.last_time),
             "num_deleted": stream.num_deleted,
             "num_subjects": stream.num_subjects,
-            "consumer_count": len(stream.consumers),
+            "consumer_count": len(stream.consumers.public),
         },
     }
 
 
+def _copied_from(stream: OwnedStream, now: int) -> dict[str, Any]:
+    """The upstreams of the stream, with how far behind it is (MIR-12, SRC-13)."""
+    infos = [
+        _source_object(source, stream.origins.get(key), now)
+        for key, source in wanted_origins(stream.config).items()
+    ]
+    if not infos:
+        return {}
+    return {"mirror": infos[0]} if stream.config.mirror is not None else {"sources": infos}
+
+
+def _source_object(source: StreamSource, origin: Origin | None, now: int) -> dict[str, Any]:
+    """As NATS has it: ``active`` is the time since the upstream was last heard of, ns, or -1."""
+    fields = source.to_api()
+    shown = ("name", "filter_subject", "subject_transforms")
+    told: dict[str, Any] = {name: fields[name] for name in shown if name in fields}
+    heard = 0 if origin is None else origin.heard
+    told |= {"lag": 0 if origin is None else origin.lag, "active": max(0, now - heard) if heard else -1}
+    error = None if origin is None else origin.error
+    return told if error is None else told | {"error": error.as_json()}
+
+
 def info_response(
-    stream: OwnedStream, *, subjects_filter: str = "", deleted_details: bool = False, offset: int = 0
+    stream: OwnedStream,
+    now: int,
+    *,
+    subjects_filter: str = "",
+    deleted_details: bool = False,
+    offset: int = 0,
 ) -> Steps[Frame]:
     """The answer to STREAM.INFO, with the details that were asked for."""
     deleted, counts = list[int](), dict[str, int]()
@@ -94,7 +123,7 @@ def info_response(
         deleted = yield from searching.deleted(stream, DETAILS_BYTES // 20)
     if subjects_filter:
         counts = yield from searching.counts(stream, Filter(subjects_filter))
-    info = info_object(stream)
+    info = info_object(stream, now)
     if deleted_details:
         info["state"]["deleted"] = deleted
     if subjects_filter:
@@ -115,14 +144,14 @@ def _page_of_counts(counts: dict[str, int], offset: int) -> dict[str, int]:
     return page
 
 
-def create_response(stream: OwnedStream, *, created: bool) -> Frame:
+def create_response(stream: OwnedStream, now: int, *, created: bool) -> Frame:
     """The stream exists; ``did_create`` tells a new one from an identical one that was there."""
     did = {"did_create": True} if created else {}
-    return success_response(Operation.STREAM_CREATE, info_object(stream) | did)
+    return success_response(Operation.STREAM_CREATE, info_object(stream, now) | did)
 
 
-def update_response(stream: OwnedStream) -> Frame:
-    return success_response(Operation.STREAM_UPDATE, info_object(stream))
+def update_response(stream: OwnedStream, now: int) -> Frame:
+    return success_response(Operation.STREAM_UPDATE, info_object(stream, now))
 
 
 def account_response(streams: Iterable[OwnedStream], limits: ClusterLimits) -> Frame:
@@ -132,7 +161,7 @@ def account_response(streams: Iterable[OwnedStream], limits: ClusterLimits) -> F
         "max_bytes_required": limits.require_max_bytes,
         "storage_max_stream_bytes": limits.max_stream_bytes or -1,
     }
-    consumers = [len(stream.consumers) for stream in streams]
+    consumers = [len(stream.consumers.public) for stream in streams]
     fields = {
         "streams": len(consumers),
         "consumers": sum(consumers),
@@ -154,7 +183,7 @@ def names_response(body: bytes, streams: Mapping[str, Sequence[str]]) -> Frame:
     return _page(Operation.STREAM_NAMES, page, len(names), offset, NAMES_PAGE)
 
 
-def list_response(body: bytes, streams: Iterable[OwnedStream]) -> Frame:
+def list_response(body: bytes, streams: Iterable[OwnedStream], now: int) -> Frame:
     """Infos of these streams: sorted by name, a page from the offset asked for."""
     asked = parse_page(body)
     if isinstance(asked, Refusal):
@@ -163,7 +192,7 @@ def list_response(body: bytes, streams: Iterable[OwnedStream]) -> Frame:
     own = sorted(
         (s for s in streams if _captures(s.config.subjects, subject)), key=lambda stream: stream.name
     )
-    page = [info_object(stream) for stream in own[offset : offset + LIST_PAGE]]
+    page = [info_object(stream, now) for stream in own[offset : offset + LIST_PAGE]]
     return _page(Operation.STREAM_LIST, page, len(own), offset, LIST_PAGE)
 
 

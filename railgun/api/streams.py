@@ -51,20 +51,25 @@ def body_refused(request: ApiRequest, name: ApiName) -> list[Frame] | None:
     return [error_response(name.operation, BODY_NOT_EMPTY)]
 
 
-def answer(request: ApiRequest, name: ApiName, stream: OwnedStream | None, memo: Memo) -> Steps[list[Frame]]:
+def answer(
+    request: ApiRequest, name: ApiName, stream: OwnedStream | None, memo: Memo, now: int
+) -> Steps[list[Frame]]:
     """The frames that answer the call; the stream is None if there is none of that name."""
     if name.operation is Operation.DIRECT_GET:
         return (yield from _direct_get(request.body, name.rest, stream))
+    if name.operation is Operation.STREAM_INFO:
+        told = yield from _info(request.body, stream, now)
+        return [error_response(name.operation, told) if isinstance(told, Refusal) else told]
     handler = _HANDLERS.get(name.operation)
     made = BAD_REQUEST if handler is None else (yield from handler(request.body, stream, memo))
     return [error_response(name.operation, made) if isinstance(made, Refusal) else made]
 
 
-def _info(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | Refusal]:
+def _info(body: bytes, stream: OwnedStream | None, now: int) -> Steps[Frame | Refusal]:
     asked = parse_info(body)
     if isinstance(asked, Refusal):
         return asked
-    return STREAM_NOT_FOUND if stream is None else (yield from info_response(stream, **asked))  # CFG-32
+    return STREAM_NOT_FOUND if stream is None else (yield from info_response(stream, now, **asked))  # CFG-32
 
 
 def _get(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | Refusal]:
@@ -99,7 +104,6 @@ def _purge(body: bytes, stream: OwnedStream | None, memo: Memo) -> Steps[Frame |
 
 
 _HANDLERS: dict[Operation, Callable[[bytes, OwnedStream | None, Memo], Steps[Frame | Refusal]]] = {
-    Operation.STREAM_INFO: _info,
     Operation.MSG_GET: _get,
     Operation.MSG_DELETE: _delete_message,
     Operation.STREAM_PURGE: _purge,

@@ -38,6 +38,7 @@ TOO_MANY_REQUESTS = Refusal(429, 10167, "too many requests")
 API_LEVEL = Refusal(412, 10185, "JetStream minimum api level required")
 MISSING_SUBJECT_SEQUENCE = Refusal(400, 10193, "missing sequence for expected last sequence per subject")
 SOURCE_HEADER = Refusal(400, 10227, "message stream source header is not allowed")
+UPSTREAM_ANEW = Refusal(410, 10059, "stream was deleted and created anew")
 OUT_OF_STORAGE = Refusal(503, 10023, "insufficient resources")
 ACCOUNT_LIMIT = Refusal(400, 10002, "resource limits exceeded for account")
 

@@ -33,6 +33,7 @@ from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing
 from railgun.shard.streams.registrar import Registrar
 from railgun.shard.streams.sealing import Sealing
+from railgun.shard.streams.sourcing import Sourcing
 from railgun.shard.streams.staging import Staging
 from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state import keys
@@ -81,6 +82,7 @@ class ShardCore:
             self._streams, limits, quarantined, read_log, self._staging, self._consumers.batch_abandoned
         )
         self._timers = StreamTimers(self._streams)
+        self._sourcing = Sourcing(partition, partitions, self._streams, limits, quarantined, read_log)
         self._sealing = Sealing(read_log)
         self._long_calls = LongCalls(self._streams)
         self._dispatcher = Dispatcher(
@@ -96,6 +98,7 @@ class ShardCore:
             self._timers,
             self._clock,
             self._long_calls,
+            self._sourcing,
         )
 
     # -- life
@@ -110,6 +113,7 @@ class ShardCore:
         self._consumers.load()
         self._staging.load()
         self._long_calls.load()
+        self._sourcing.load()
 
     def _read(self) -> None:
         self._streams.load()
@@ -120,9 +124,8 @@ class ShardCore:
 
     def next_deadline(self) -> int | None:
         """The driver's clock, ns, at which :meth:`apply` has something to do even without input."""
-        by_shard = [
-            due for due in (self._timers.next, self._consumers.next, self._staging.next) if due is not None
-        ]
+        parts = (self._timers, self._consumers, self._staging, self._sourcing)
+        by_shard = [part.next for part in parts if part.next is not None]
         if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
         by_driver = [self._clock.wall_at(due) for due in by_shard]
@@ -165,6 +168,7 @@ class ShardCore:
         self._clock.follow(now)
         self._consumers.begin(drain)
         self._timers.run(drain)
+        self._sourcing.run(drain)
         self._consumers.run(drain)
         self._clock.stored(drain.stored_at)
         self._long_calls.go_on(drain)
@@ -185,6 +189,7 @@ class ShardCore:
             drain.structural = True
             self._streams.sweep(drain.decisions)
         self._consumers.end_drain(drain)
+        self._sourcing.end_drain(drain)
         self._clock.stored(drain.stored_at)
         return self._finished(drain)
 
@@ -219,6 +224,7 @@ class ShardCore:
         self._consumers.committed()
         self._staging.committed()
         self._long_calls.committed()
+        self._sourcing.committed()
         for topic, append in drain.appends.items():
             state = self._streams.get(append.stream)
             first = first_offsets.get(topic)
@@ -240,6 +246,7 @@ class ShardCore:
         self._long_calls.aborted()
         if self._open.structural:
             self._read()
+            self._sourcing.reload()
             return
         self._captures.load()
         if self.partition == REGISTRAR:
@@ -249,6 +256,7 @@ class ShardCore:
             state = self._streams.get(name)
             if state is not None:
                 self._timers.watch(state)
+                self._sourcing.watch(state)
 
     def _must_not_be_spent(self) -> None:
         if self._spent:

@@ -32,6 +32,7 @@ from railgun.protocol.commands import (
 )
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
+from railgun.protocol.sourcing import SOURCE, SOURCED, SourceCommand, SourceLease
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams import backlog
 from railgun.semantics.streams.owned_stream import OwnedStream
@@ -46,6 +47,7 @@ from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing, plain_pack, refused_pack
 from railgun.shard.streams.registrar import Registrar
+from railgun.shard.streams.sourcing import Sourcing
 from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state.table import Overlay
 
@@ -71,6 +73,7 @@ class Dispatcher:
         timers: StreamTimers,
         clock: ShardClock,
         long_calls: LongCalls,
+        sourcing: Sourcing,
     ) -> None:
         self._partition = partition
         self._partitions = partitions
@@ -84,6 +87,7 @@ class Dispatcher:
         self._timers = timers
         self._clock = clock
         self._long_calls = long_calls
+        self._sourcing = sourcing
 
     def receive(self, given: Input, drain: OpenDrain) -> None:
         """Decide one record. Raises WireError if it is not a command."""
@@ -168,6 +172,7 @@ class Dispatcher:
             drain.touch(touched)
             self._publishing.batches.stream_changed(touched)
             self._consumers.stream_changed(forward.kind, touched, drain)
+            self._sourcing.stream_changed(forward.kind, touched, drain)
         if forward.kind == "update" and touched is not None:
             self._long_calls.start(_updated(forward), drain)
         else:
@@ -179,6 +184,10 @@ class Dispatcher:
             self._consumers.store_copies(PublishPack.decode(forward.command), drain)
         elif forward.command_kind == CAPTURES:
             self._captures.learn(forward.command)
+        elif forward.command_kind == SOURCE:
+            self._consumers.feeding.command(SourceCommand.decode(forward.command), drain)
+        elif forward.command_kind == SOURCED:
+            self._sourcing.receive(SourceLease.decode(forward.command), drain)
         else:
             self._command(forward.command_kind, given._replace(value=forward.command), drain)
 
@@ -229,7 +238,7 @@ class Dispatcher:
             return [responses.account_response(self._streams, self._limits)]
         if operation is Operation.STREAM_NAMES:
             return [responses.names_response(request.body, self._registrar.known_streams())]
-        return [responses.list_response(request.body, self._streams)]
+        return [responses.list_response(request.body, self._streams, drain.moment)]
 
     def _call(self, request: ApiRequest, name: ApiName, state: OwnedStream | None) -> Call:
         """A call about a stream, which may take longer than this drain."""
@@ -237,7 +246,7 @@ class Dispatcher:
         def begin(stream: OwnedStream | None, turn: Turn) -> Steps[list[Frame]]:
             if name.operation in CREATES:
                 return self._consumers.create(request, name, stream, turn)
-            return streams.answer(request, name, stream, turn.memo)
+            return streams.answer(request, name, stream, turn.memo, turn.drain.moment)
 
         return Call(
             request.client,
@@ -266,11 +275,11 @@ class Dispatcher:
 def _updated(forward: Forward) -> Call:
     """The answer to an update, once the stream is within its new limits (UPD-06)."""
 
-    def begin(stream: OwnedStream | None, _turn: Turn) -> Steps[list[Frame]]:
+    def begin(stream: OwnedStream | None, turn: Turn) -> Steps[list[Frame]]:
         if stream is None:
             return [responses.error_response(Operation.STREAM_UPDATE, refusals.STREAM_NOT_FOUND)]
         yield from backlog.catch_up(stream)
-        return [responses.update_response(stream)]
+        return [responses.update_response(stream, turn.drain.moment)]
 
     return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, None)
 

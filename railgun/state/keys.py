@@ -20,6 +20,8 @@ first  then                        value
 ``w``  incarnation, number, block  PendingBlock of that consumer
 ``g``  incarnation, number, block  bitmap of what that consumer gave up
 ``t``  incarnation, subject        CounterTotal
+``f``  incarnation, number         FeedRecord of a consumer that reads for another stream
+``l``  incarnation, source         OriginRecord of a stream that this one copies
 ``y``  incarnation                 totals of messages below this sequence are strays: 8 bytes, and the subject that was reached
 =====  ==========================  =======================================
 """
@@ -46,16 +48,18 @@ PENDING = b"w"
 GIVEN_UP = b"g"
 TOTAL = b"t"
 STRAY_TOTALS = b"y"
+FEED = b"f"
+ORIGIN = b"l"
 OF_A_STREAM = (
     *(BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP),
-    *(TOTAL, STRAY_TOTALS),
+    *(TOTAL, STRAY_TOTALS, FEED, ORIGIN),
 )
 
 _NUMBER = struct.Struct(">Q")
 _LENGTHS = {
     **dict.fromkeys((CURSOR, CLOCK_SHIFT, NEXT_INCARNATION, CAPTURES, UNFINISHED), 1),
     **dict.fromkeys((STREAM, CONSUMERS_MADE, STRAY_TOTALS), 1 + _NUMBER.size),
-    **dict.fromkeys((BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMER), 1 + 2 * _NUMBER.size),
+    **dict.fromkeys((BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMER, FEED), 1 + 2 * _NUMBER.size),
     **dict.fromkeys((PENDING, GIVEN_UP), 1 + 3 * _NUMBER.size),
 }
 
@@ -105,8 +109,8 @@ def all_of(kind: bytes, incarnation: int) -> bytes:
 
 def is_whole(key: bytes) -> bool:
     """Whether the key is as long as keys of its kind are; those of kinds that are not known are."""
-    if key[:1] == TOTAL:
-        return len(key) > 1 + _NUMBER.size  # a subject follows
+    if key[:1] in (TOTAL, ORIGIN):
+        return len(key) > 1 + _NUMBER.size  # a subject or a source follows
     return len(key) == _LENGTHS.get(key[:1], len(key)) and bool(key)
 
 

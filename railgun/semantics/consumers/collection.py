@@ -32,7 +32,8 @@ class Consumers(KnownConsumers):
         consumer.parked.park_all(begins.parked)
         self._interest.clear()
         self.touch(consumer)
-        self.events.append(Event("created", consumer.name))
+        if not config.direct:
+            self.events.append(Event("created", consumer.name))
         return consumer
 
     def searches_anew(self, consumer: ConsumerState, config: ConsumerConfig) -> bool:
@@ -77,7 +78,8 @@ class Consumers(KnownConsumers):
             for key, _ in list(overlay.scan(prefix)):
                 overlay.delete(key)
         self._interest.clear()
-        self.events.append(Event("deleted", consumer.name))
+        if not consumer.config.direct:
+            self.events.append(Event("deleted", consumer.name))
         if self._stream.config.retention == "interest":
             # On all subjects: a message before the start of every consumer that matches it would stay for ever.
             start, end = (

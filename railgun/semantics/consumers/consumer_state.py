@@ -107,6 +107,14 @@ class ConsumerState:
         self._configure(self.config, self.began)
         self.touch()
 
+    def rewind(self, sequence: int) -> None:
+        """Deliver everything behind the sequence as if for the first time; all up to it is resolved."""
+        self.resolved(self.pending.remove(0, self.stream.last_seq + 1))
+        self.delivered = Pair(self.delivered.consumer, sequence)
+        self.covered = Pair(self.delivered.consumer, sequence)
+        self._configure(self.config, sequence + 1)
+        self.touch()
+
     # -- reading
 
     @property

@@ -78,6 +78,11 @@ class KnownConsumers:
         self._tell_evicted()
         return iter(self._by_number.values())
 
+    @property
+    def public(self) -> list[ConsumerState]:
+        """Consumers that users made; the others read for streams that copy this one, and are hidden (SRC-10)."""
+        return [one for one in self if not one.config.direct]
+
     def __len__(self) -> int:
         return len(self._by_number)
 

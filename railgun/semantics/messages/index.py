@@ -151,6 +151,15 @@ class MessageIndex(BlockStore):
         """Append many at once; the sequence of the first."""
         return self._tail.extend(subjects, sizes, time)
 
+    def extend_at(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+        """Append many at once, each with a time of its own; the sequence of the first."""
+        return self._tail.extend_at(subjects, sizes, times)
+
+    def begin_at(self, sequence: int) -> None:
+        """The next message gets this sequence, after :meth:`flush`: the tail is empty."""
+        assert not len(self._tail), "messages of the tail would be lost"
+        self._tail = Tail(sequence)
+
     def skip(self, time: int) -> int:
         """Give a sequence to a message that is not stored."""
         return self._tail.skip(time)

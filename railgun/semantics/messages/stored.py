@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from railgun.model.subjects import Filter
 from railgun.semantics.messages import searching
-from railgun.semantics.messages.blocks import Block, Entry
+from railgun.semantics.messages.blocks import BLOCK_SIZE, Block, Entry
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.index import MessageIndex
 from railgun.semantics.messages.subject_index import FoundSubject, SubjectIndex
@@ -203,6 +203,28 @@ class StoredMessages:
         self._set_bytes(self.bytes + size)
         self.last_seq = first + count - 1
         self.last_time = time
+
+    def _add_columns(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+        first = self.index.extend_at(subjects, sizes, times)
+        self._by_subject.add_run(subjects, first)
+        self._count(first, len(sizes), sum(sizes), times[-1])
+        return first
+
+    def jump(self, sequence: int) -> None:
+        """The next message gets this sequence; those between were never stored here (MIR-07)."""
+        gap = sequence - self.last_seq - 1
+        if gap <= 0:
+            return
+        if not self.messages:
+            self._take_all(sequence)
+            return
+        if gap < BLOCK_SIZE:
+            for _ in range(gap):
+                self.index.skip(self.last_time)
+        else:
+            self._flush_index()
+            self.index.begin_at(sequence)
+        self.last_seq = sequence - 1
 
     def _set_bytes(self, size: int) -> None:
         self.bytes = size

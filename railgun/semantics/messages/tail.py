@@ -81,6 +81,14 @@ class Tail:
         self._times += [time] * len(sizes)
         return sequence
 
+    def extend_at(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+        """Many more at once, each with a time of its own; the sequence of the first."""
+        sequence = self.end
+        self._subjects += subjects
+        self._sizes += sizes
+        self._times += times
+        return sequence
+
     def skip(self, time: int) -> int:
         """A sequence for a message that is not stored. Behind others it is a message that never existed."""
         if not self._sizes:

@@ -28,6 +28,7 @@ from railgun.semantics.streams.expiry import Expiry
 from railgun.semantics.streams.publishing.deduplication import DedupWindow
 from railgun.semantics.streams.publishing.totals import CounterTotals
 from railgun.semantics.streams.sizes import Measure
+from railgun.semantics.streams.sourcing.origins import Origins
 from railgun.semantics.streams.stream_record import RECORDED, read_record, write_record
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -71,6 +72,7 @@ class OwnedStream(StoredMessages):
         self.bodies = BodyLookup(overlay, incarnation, self._memory)
         self.consumers = Consumers(self)
         self.totals = CounterTotals(overlay, incarnation)
+        self.origins = Origins(overlay, incarnation)
         self._configure(config)
         self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
         self.compacted = config.max_msgs_per_subject > 0
@@ -99,6 +101,7 @@ class OwnedStream(StoredMessages):
         state._derive()
         state._find_stray_bodies()
         state.consumers.load()
+        state.origins.load()
         return state
 
     def reconfigure(self, config: StreamConfig, now: int) -> None:
@@ -160,12 +163,16 @@ class OwnedStream(StoredMessages):
     def overhead(self, subject: str) -> int | None:
         """What a message on the subject counts beside its payload; None if the stream does not capture it."""
         known = self._accepted.get(subject)
-        if known is None and is_literal(subject) and self.captures.matches(subject):
+        if known is None and self._takes(subject):
             known = self.measure.record + len(subject.encode("utf-8"))
             if len(self._accepted) >= ACCEPTED_SUBJECTS:
                 self._accepted.clear()
             self._accepted[subject] = known
         return known
+
+    def _takes(self, subject: str) -> bool:
+        """Whether publishers may publish on the subject: a stream that only copies others has no subjects (MIR-02)."""
+        return bool(self.config.subjects) and is_literal(subject) and self.captures.matches(subject)
 
     def store(
         self,
@@ -194,6 +201,11 @@ class OwnedStream(StoredMessages):
         """Many messages without expiry or kept bodies; the sequence of the first."""
         self._stored += len(sizes)
         return self._add_run(subjects, sizes, time)
+
+    def store_columns(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+        """As :meth:`store_run`, with a time for each message."""
+        self._stored += len(sizes)
+        return self._add_columns(subjects, sizes, times)
 
     def log_key(self, subject: str, sequence: int) -> bytes:
         """The key of the message's log record: what compaction keeps the newest of."""
@@ -296,6 +308,12 @@ class OwnedStream(StoredMessages):
     def _find_stray_bodies(self) -> None:
         self.bodies.find_strays(self.first_seq)
 
+    def count(self, subject: str, sequence: int, total: int, ledger: str) -> None:
+        """A copied message is an increment: its total is known from now on, and leaves with its subject."""
+        self.totals.put(subject, sequence, total, ledger)
+        if self._subject_gone is None:
+            self._subject_gone = self._by_subject.gone = self.totals.drop
+
     def drop_strays(self, most: int) -> int:
         """Remove some of the totals and bodies that are no longer needed from the table; how many were looked at."""
         dropped = self.totals.drop_strays(most)
@@ -310,6 +328,7 @@ class OwnedStream(StoredMessages):
         self._flush()
         self.consumers.seal()
         self.index.seal(self.first_seq)
+        self.origins.seal()
         self.tombstones, self._stored = [], 0
         if self.copied_below:
             following = self._first_from(max(self.copied_below, self.first_seq))

@@ -70,12 +70,12 @@ class ConsumerCalls:
         if stream is None:
             return [error_response(operation, _unknown_stream(request, name))]
         if operation is Operation.CONSUMER_NAMES:
-            return [api.names_response(request.body, stream.consumers)]
+            return [api.names_response(request.body, stream.consumers.public)]
         if operation is Operation.CONSUMER_LIST:
             return [
                 api.list_response(
                     request.body,
-                    stream.consumers,
+                    stream.consumers.public,
                     lambda one: api.info_object(stream.name, one, self._seen(stream, one)),
                 )
             ]
@@ -118,6 +118,8 @@ class ConsumerCalls:
         if refused is not None:
             return refused
         existing = stream.consumers.get(config.name)
+        if existing is not None and existing.config.direct:
+            return refusals.CONSUMER_NAME_IN_USE
         if existing is not None and action != "create":
             config = kept_by_update(existing.config, config)
         others = [one.config for one in stream.consumers if one is not existing]
@@ -127,7 +129,9 @@ class ConsumerCalls:
         if existing is None:
             if action == "update":
                 return refusals.CONSUMER_DOES_NOT_EXIST  # CON-10
-            decided = normalise_consumer(decided, stream.config, others, consumers=len(others))
+            decided = normalise_consumer(
+                decided, stream.config, others, consumers=len(stream.consumers.public)
+            )
             if isinstance(decided, Refusal):
                 return decided
             existing = stream.consumers.create(decided, drain.moment, begins)
@@ -171,7 +175,7 @@ class ConsumerCalls:
 
     def _existing(self, name: ApiName, stream: OwnedStream, drain: OpenDrain) -> Frame | Refusal:
         consumer = stream.consumers.get(name.consumer)
-        if consumer is None:
+        if consumer is None or consumer.config.direct:
             return stream.consumers.refusal(name.consumer) or refusals.CONSUMER_NOT_FOUND  # CON-25
         if name.operation is Operation.CONSUMER_INFO:
             return self._described(name.operation, stream, consumer)

@@ -91,7 +91,9 @@ class ConsumerCommands:
         if state is None or incarnation not in (0, state.incarnation):
             return None
         found = state.consumers.get(consumer)
-        return None if found is None or number not in (0, found.number) else (state, found)
+        if found is None or number not in (0, found.number) or found.config.direct:
+            return None
+        return state, found
 
     # -- acknowledgements
 

@@ -14,6 +14,7 @@ from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.consumers.delivery.waiting_pulls import Waiting, WaitingPulls
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.demand import Alarm, ConsumerKey, Demand, key_of, living
+from railgun.shard.consumers.feeding import Feeding
 from railgun.shard.consumers.leases import answer_pull, leases
 from railgun.shard.consumers.pushing import Pushing
 from railgun.shard.open_drain import OpenDrain
@@ -26,10 +27,11 @@ OF_ALL = 50_000
 class Delivering:
     """Serves the waiting pulls and the listeners of a shard's consumers."""
 
-    def __init__(self, streams: OwnedStreams, demand: Demand, pushing: Pushing) -> None:
+    def __init__(self, streams: OwnedStreams, demand: Demand, pushing: Pushing, feeding: Feeding) -> None:
         self._streams = streams
         self._demand = demand
         self._pushing = pushing
+        self._feeding = feeding
 
     def run(self, drain: OpenDrain) -> None:
         """Serve all consumers that may have something to deliver, in turn from drain to drain."""
@@ -61,7 +63,9 @@ class Delivering:
             return 0
         stream, consumer = found
         drain.at = stream.incarnation
-        if consumer.config.is_push:
+        if self._feeding.feeds(key):
+            given, more = self._feeding.serve(key, stream, consumer, drain, OF_ONE_CONSUMER)
+        elif consumer.config.is_push:
             given, more = self._pushing.serve(key, stream, consumer, drain, OF_ONE_CONSUMER)
         else:
             line = self._demand.line(key)

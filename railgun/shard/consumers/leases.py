@@ -128,6 +128,11 @@ def status_lease(stream: OwnedStream, consumer: ConsumerState, status: Status) -
     )
 
 
+def columns_at_hand(stream: OwnedStream, taken: Taken, stored: Stored | None) -> Columns | None:
+    """All messages that were taken, whatever their size; None where one of them is not here."""
+    return _at_hand(stream, taken, taken.runs, stored, any_size=True)
+
+
 def _at_hand(
     stream: OwnedStream, taken: Taken, runs: Sequence[Run], stored: Stored | None, *, any_size: bool
 ) -> Columns | None:

@@ -21,6 +21,7 @@ from railgun.shard.consumers.commands import ConsumerCommands
 from railgun.shard.consumers.dead_letters import DeadLetters
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import Alarm, Demand, key_of, living
+from railgun.shard.consumers.feeding import Feeding
 from railgun.shard.consumers.presence import SILENCE, Presences
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
@@ -56,7 +57,8 @@ class ConsumerRoom:
         self._presences = Presences(self._undo)
         self._push_targets = PushTargets(streams, self._demand, self._presences, self._undo)
         self._pushing = Pushing(self._push_targets)
-        self._delivering = Delivering(streams, self._demand, self._pushing)
+        self.feeding = Feeding(partition, partitions, streams, self._demand, read_log, self._undo)
+        self._delivering = Delivering(streams, self._demand, self._pushing, self.feeding)
         self._commands = ConsumerCommands(
             streams, self._demand, self._presences, self._push_targets, self._delivering
         )
@@ -70,6 +72,7 @@ class ConsumerRoom:
     def load(self) -> None:
         """A new owner: it knows the consumers, but no waiting pulls and no listeners."""
         self._push_targets.load()
+        self.feeding.load()
         self._undo.clear()
         self._fresh = True
 
@@ -120,6 +123,7 @@ class ConsumerRoom:
 
     def stream_changed(self, change: str, stream: OwnedStream, drain: OpenDrain) -> None:
         """A stream was created, updated or deleted, and its consumers with it (CFG-34, ADV-12)."""
+        self.feeding.stream_changed(change, stream, drain)
         if change == "delete":
             for consumer in stream.consumers:
                 self._calls.dismiss(stream, consumer, drain)

@@ -37,6 +37,7 @@ log = logging.getLogger("railgun.shard")
 
 REGISTRAR = 0  # the partition whose shard registers streams
 SWEPT_KEYS = 5_000  # removed in one drain, of deleted streams or of bodies and totals that are no longer kept
+_UNLIMITED = 1 << 62
 SWEPT_BODIES = 2_500  # of them, bodies and totals of one stream: others need not wait until it has none left
 
 Send = Callable[[int, Forward], None]
@@ -131,6 +132,12 @@ class OwnedStreams:
         """Bytes of all streams together, without those that are being removed."""
         return self._memory.stored_bytes.total
 
+    @property
+    def room(self) -> int:
+        """Bytes that the platform has left for this shard (PUB-19)."""
+        most = self._platform.max_store_bytes
+        return most - self.stored_bytes if most else _UNLIMITED
+
     def behind(self) -> list[OwnedStream]:
         """Streams that have messages left to remove, which earlier drains did not finish."""
         behind = self._memory.behind
@@ -167,7 +174,7 @@ class OwnedStreams:
     ) -> tuple[OwnedStream | None, Frame]:
         if known is not None:  # CFG-06: the registrar has seen that the configuration is the same
             self._release(forward, "unchanged")
-            return None, responses.create_response(known, created=False)
+            return None, responses.create_response(known, time, created=False)
         # CLU-11: a stream has one log topic and one owner, which the registry names.
         config = StreamConfig.from_json(forward.config)
         topic = self._names.log(config.name)
@@ -178,7 +185,7 @@ class OwnedStreams:
         drain.topics.append(TopicChange(topic, state.compacted))
         drain.registry.append((registry.stream_key(state.name), self._registered(state)))
         self._release(forward, "active", config.to_json())
-        return state, responses.create_response(state, created=True)
+        return state, responses.create_response(state, time, created=True)
 
     def _update(
         self, forward: Forward, known: OwnedStream, time: int, drain: Drain
@@ -189,7 +196,7 @@ class OwnedStreams:
             asked,
             self._platform,
             pedantic=forward.command_kind == "pedantic",
-            consumers=(one.config for one in known.consumers),
+            consumers=(one.config for one in known.consumers.public),
         )
         if isinstance(decided, Refusal):  # UPD-18
             self._release(forward, "unchanged")
@@ -201,7 +208,7 @@ class OwnedStreams:
         drain.topics.append(TopicChange(known.topic, known.compacted))
         drain.registry.append((registry.stream_key(known.name), self._registered(known)))
         self._release(forward, "active", decided.to_json())
-        return known, responses.update_response(known)
+        return known, responses.update_response(known, time)
 
     def _delete(self, forward: Forward, known: OwnedStream, drain: Drain) -> tuple[OwnedStream | None, Frame]:
         known.deleting = True

@@ -22,8 +22,6 @@ from railgun.shard.streams.batching import Abandoned, Batches
 from railgun.shard.streams.owned import OwnedStreams
 from railgun.shard.streams.staging import Staging
 
-_UNLIMITED = 1 << 62
-
 
 class Publishing:
     """Decides packs against the streams of a shard. A stream whose log is quarantined refuses all of them."""
@@ -89,7 +87,7 @@ class Publishing:
         """Decide messages of the pack that belong to no batch, each by itself."""
         drain.touch(state)
         if state.config.republish is not None:
-            _note_last(state, pack.subjects[start:end], drain)
+            note_last(state, pack.subjects[start:end], drain)
         return publish_pack(
             state,
             pack.subjects[start:end],
@@ -130,7 +128,7 @@ class Publishing:
     def _commit(self, state: OwnedStream, messages: list[NewMessage], drain: OpenDrain) -> Refusal | int:
         drain.touch(state)
         if state.config.republish is not None:
-            _note_last(state, [message.subject for message in messages], drain)
+            note_last(state, [message.subject for message in messages], drain)
         state.window.expire(drain.received)
         return commit(
             state,
@@ -150,12 +148,10 @@ class Publishing:
 
     def _room(self) -> int:
         """Bytes that the platform has left for this shard (PUB-19)."""
-        if not self._limits.max_store_bytes:
-            return _UNLIMITED
-        return self._limits.max_store_bytes - self._streams.stored_bytes
+        return self._streams.room
 
 
-def _note_last(state: OwnedStream, subjects: list[str], drain: OpenDrain) -> None:
+def note_last(state: OwnedStream, subjects: list[str], drain: OpenDrain) -> None:
     """Remember the last sequence of each subject as it was before this drain (CFG-25)."""
     known = drain.last_before.setdefault(state.name, {})
     for subject in subjects:

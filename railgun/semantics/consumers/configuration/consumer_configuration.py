@@ -99,10 +99,15 @@ def _queue_refused(
         return refusals.QUEUE_NEEDS_EXPLICIT_ACK  # RET-03
     if config.deliver_policy != "all":
         return refusals.QUEUE_NEEDS_DELIVER_ALL  # RET-04
-    if others and not config.filters:
+    return queue_conflict(config.filters, others)
+
+
+def queue_conflict(filters: list[str], others: list[ConsumerConfig]) -> Refusal | None:
+    """Why a work queue with these consumers can not have one more with these filters."""
+    if others and not filters:
         return refusals.QUEUE_NEEDS_FILTERS  # RET-05
     for other in others:
-        if not other.filters or any(collides(a, b) for a in config.filters for b in other.filters):
+        if not other.filters or any(collides(a, b) for a in filters for b in other.filters):
             return refusals.QUEUE_FILTER_TAKEN  # RET-06
     return None  # RET-07: filters that no subject has in common
 

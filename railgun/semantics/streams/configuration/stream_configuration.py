@@ -19,8 +19,6 @@ from railgun.semantics.streams.configuration.stream_fields import checked
 
 # Later work removes its line, and nothing else here.
 _NOT_YET: tuple[tuple[str, Callable[[StreamConfig], object]], ...] = (
-    ("mirror", lambda config: config.mirror is not None),
-    ("sources", lambda config: config.sources),
     ("allow_msg_schedules", lambda config: config.allow_msg_schedules),
     ("persist_mode async", lambda config: config.persist_mode == "async"),
     ("compression", lambda config: config.compression is not None),

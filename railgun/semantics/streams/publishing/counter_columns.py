@@ -11,6 +11,7 @@ from railgun.semantics.streams import limits
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
+from railgun.semantics.streams.publishing.totals import CounterTotal
 
 _INCREMENT_BYTES = h.block_size([(h.INCREMENT, b"")])
 _ID_BYTES = h.block_size([(h.INCREMENT, b""), (h.MSG_ID, b"")]) - _INCREMENT_BYTES
@@ -44,10 +45,11 @@ def publish_increments(
     overheads: dict[str, int] = {}
     for subject in set(subjects):
         overhead = state.overhead(subject)
-        total = counters.newest_total(state, subject, log, read) if state.last_of(subject) else 0
-        if overhead is None or not isinstance(total, int):
+        has_any = bool(state.last_of(subject))
+        found = counters.newest(state, subject, log, read) if has_any else counters.NOTHING_YET
+        if overhead is None or not isinstance(found, CounterTotal) or found.ledger:
             return None
-        totals[subject], overheads[subject] = total, overhead + state.measure.headers + _INCREMENT_BYTES
+        totals[subject], overheads[subject] = found.total, overhead + state.measure.headers + _INCREMENT_BYTES
     values: list[int] = []
     for subject, text in zip(subjects, texts, strict=True):
         total = totals[subject] = totals[subject] + increments[text]  # type: ignore[operator]  # none is None

@@ -18,8 +18,10 @@ from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.expectations import instructions
 from railgun.semantics.streams.publishing.outcomes import Stored
+from railgun.semantics.streams.publishing.totals import CounterTotal
 
 Body = tuple[Headers, bytes]
+NOTHING_YET = CounterTotal(0, 0)
 ReadBody = Callable[[int], Body | None]  # of the message of that sequence, where its log has it
 
 _EXCLUDED = frozenset(
@@ -93,18 +95,26 @@ def _has_messages(state: OwnedStream, subject: str, ahead: Ahead | None) -> bool
 def newest_total(
     state: OwnedStream, subject: str, log: Stored, read: ReadBody | None, ahead: Ahead | None = None
 ) -> int | Refusal | None:
-    """The total in the newest message of a subject that has one; None if that message is not an increment (CTR-20).
+    """The total in the newest message of a subject that has one; None if that message is not an increment (CTR-20)."""
+    if ahead is not None and subject in ahead.totals:
+        return ahead.totals[subject]
+    found = newest(state, subject, log, read)
+    return found.total if isinstance(found, CounterTotal) else found
+
+
+def newest(
+    state: OwnedStream, subject: str, log: Stored, read: ReadBody | None
+) -> CounterTotal | Refusal | None:
+    """The newest increment of a subject that has messages; None if its newest message is not one.
 
     The table says it, except where the newest increment was deleted: the message before it is looked at, once (CTR-16).
     What cannot be read is refused.
     """
-    if ahead is not None and subject in ahead.totals:
-        return ahead.totals[subject]
     entry, last = state.totals.get(subject), state.last_of(subject)
     if entry is None or entry.sequence < last:
         return None
     if entry.sequence == last:
-        return entry.total
+        return entry
     body = _in_drain(log, last) or state.body(last) or (None if read is None else read(last))
     if body is None:
         return refusals.unavailable(f"message {last} of {state.name}, a counter's newest, could not be read")
@@ -114,8 +124,23 @@ def newest_total(
     total = parse_body(body[1])
     if total is None:
         return refusals.COUNTER_BROKEN  # CTR-12
-    state.totals.put(subject, last, total)
-    return total
+    ledger = (h.first(body[0], h.COUNTER_SOURCES) or b"").decode("utf-8", "replace")
+    state.totals.put(subject, last, total, ledger)
+    return CounterTotal(last, total, ledger)
+
+
+def ledger_of(state: OwnedStream, subject: str, log: Stored, read: ReadBody | None) -> str:
+    """The ledger that the next increment of the subject carries on; empty if the counter adds up no others."""
+    found = newest(state, subject, log, read) if state.last_of(subject) else None
+    return found.ledger if isinstance(found, CounterTotal) else ""
+
+
+def with_ledger(headers: Headers, ledger: str) -> Headers:
+    """The headers of an increment with the ledger of its counter (CTR-26). A publisher's own ledger is not stored."""
+    if not ledger and h.first(headers, h.COUNTER_SOURCES) is None:
+        return headers
+    own = [(name, value) for name, value in headers if name != h.COUNTER_SOURCES]
+    return [*own, (h.COUNTER_SOURCES, ledger.encode("utf-8"))] if ledger else own
 
 
 def _in_drain(log: Stored, sequence: int) -> Body | None:

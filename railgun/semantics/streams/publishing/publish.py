@@ -178,6 +178,7 @@ class Examined(NamedTuple):
     rollup: str  # sub, all, or empty
     wanted: bool  # else it only takes a sequence
     total: int | None  # of its subject, with this increment
+    ledger: str = ""  # of a counter that adds up others
 
 
 def examine(
@@ -218,13 +219,14 @@ def examine(
     rollup = _rollup(state, message.subject, given.get(h.ROLLUP), ahead)
     if isinstance(rollup, Refusal):
         return rollup
-    total = None
+    total, ledger = None, ""
     if increment is not None:
         counted = counters.total_after(state, message.subject, increment, log, read, ahead)
         if isinstance(counted, Refusal):
             return counted
-        total = counted
-        message = message._replace(payload=body_of(total))  # CTR-02; CTR-03: the headers stay
+        total, ledger = counted, counters.ledger_of(state, message.subject, log, read)
+        stored = counters.with_ledger(message.headers, ledger)
+        message = message._replace(payload=body_of(total), headers=stored)  # CTR-02; CTR-03: the headers stay
     elif config.allow_msg_counter:
         refused = counters.check_plain(state, message.subject, log, read, ahead)
         if refused is not None:
@@ -247,12 +249,13 @@ def examine(
         refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "", ahead=ahead)
         if refused is not None:
             return refused
-    return Examined(message._replace(headers=headers), message_id, size, lifetime, rollup, wanted, total)
+    kept = message._replace(headers=headers)
+    return Examined(kept, message_id, size, lifetime, rollup, wanted, total, ledger)
 
 
 def keep(state: OwnedStream, examined: Examined, time: int, log: Stored) -> int:
     """Store the message that was examined, at ``time``; its sequence."""
-    message, message_id, size, lifetime, rollup, wanted, total = examined
+    message, message_id, size, lifetime, rollup, wanted, total, ledger = examined
     subject, headers, payload = message
     previous = state.last_of(subject)
     if wanted:
@@ -270,7 +273,7 @@ def keep(state: OwnedStream, examined: Examined, time: int, log: Stored) -> int:
         return sequence
     log.add(sequence, subject, headers, payload, time)
     if total is not None:
-        state.totals.put(subject, sequence, total)
+        state.totals.put(subject, sequence, total, ledger)
     limits.enforce(state, subject, previous, why="evicted")
     if rollup:  # last: the message first counts like any other
         _roll_up(state, subject, sequence, rollup)

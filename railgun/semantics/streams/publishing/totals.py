@@ -23,10 +23,11 @@ _BOUND = struct.Struct(">Q")
 
 
 class CounterTotal(NamedTuple):
-    """The total of a subject with the increment of that sequence."""
+    """The total of a subject with the increment of that sequence, and the ledger of the counters that it adds up (CTR-26)."""
 
     sequence: int
     total: int
+    ledger: str = ""
 
 
 class CounterTotals:
@@ -46,10 +47,9 @@ class CounterTotals:
         data = self._overlay.get(key)
         return None if data is None else decoded(key, _decode, data)
 
-    def put(self, subject: str, sequence: int, total: int) -> None:
-        self._overlay.put(
-            self._key(subject), wire.encode("counter_total", {"sequence": sequence, "total": total})
-        )
+    def put(self, subject: str, sequence: int, total: int, ledger: str = "") -> None:
+        entry = CounterTotal(sequence, total, ledger)
+        self._overlay.put(self._key(subject), wire.encode("counter_total", entry._asdict()))
 
     def drop(self, subject: str) -> None:
         """The last message of the subject is gone, or what is left of it is not a counter."""
@@ -91,4 +91,4 @@ class CounterTotals:
 
 def _decode(data: bytes) -> CounterTotal:
     value = wire.decode("counter_total", data)
-    return CounterTotal(value["sequence"], value["total"])
+    return CounterTotal(**value)

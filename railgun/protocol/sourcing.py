@@ -1,0 +1,92 @@
+"""What the owners of two streams tell each other when one stream copies the other: records in ``forwards``.
+
+The stream that copies asks (:class:`SourceCommand`), its upstream answers (:class:`SourceLease`). Both travel in the
+transactions of the shards that decide them, so none is lost and none comes twice; a *session* tells leases that were asked
+for from those that are void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from railgun.model.headers import HeaderList, Headers
+from railgun.model.refusals import Refusal
+from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
+
+# Values of Forward.command_kind.
+SOURCE: Final = "source"  # SourceCommand
+SOURCED: Final = "sourced"  # SourceLease
+
+
+class SourceCommand(NamedTuple):
+    """A step in the life of a connection: ``attach``, ``ack`` or ``detach``."""
+
+    kind: str
+    upstream: str
+    upstream_incarnation: int
+    stream: str
+    incarnation: int
+    origin: str
+    session: int = 0
+    position: int = 0
+    copied: int = 0
+    window: int = 0
+    filters: Sequence[str] = ()
+    start_sequence: int = 0
+    start_time: str = ""
+
+    def encode(self) -> bytes:
+        return encode("source_command", self._asdict() | {"filters": list(self.filters)})
+
+    @classmethod
+    def decode(cls, data: bytes) -> SourceCommand:
+        return cls(**decode("source_command", data))
+
+
+class SourceLease(NamedTuple):
+    """Messages for the stream that copies, as columns; or, with a ``code``, why there are none."""
+
+    upstream: str
+    upstream_incarnation: int
+    stream: str
+    incarnation: int
+    origin: str
+    session: int
+    sequences: list[int] = []  # noqa: RUF012 - never changed
+    counts: list[int] = []  # noqa: RUF012
+    subjects: list[str] = []  # noqa: RUF012
+    headers: Sequence[Headers] = []
+    payloads: list[bytes] = []  # noqa: RUF012
+    times: list[int] = []  # noqa: RUF012
+    reached: int = 0
+    size: int = 0
+    pending: int = 0
+    missing: int = 0
+    retains: bool = False
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why there are no messages; None if all is well."""
+        return Refusal(self.code, self.err_code, self.description) if self.code else None
+
+    def encode(self) -> bytes:
+        headers: list[Any] = [headers_out(one) for one in self.headers] if any(self.headers) else []
+        return encode("source_lease", self._asdict() | {"headers": headers})
+
+    @classmethod
+    def decode(cls, data: bytes) -> SourceLease:
+        """Raises WireError unless its columns fit together."""
+        value = decode("source_lease", data)
+        carried = sum(value["counts"])
+        headers: list[HeaderList] = [headers_in(one) for one in value["headers"]]
+        columns = {len(value[name]) for name in ("subjects", "payloads", "times")}
+        columns.add(len(headers) or carried)
+        if columns != {carried} or len(value["sequences"]) != len(value["counts"]):
+            raise WireError("not a source_lease: its columns differ in length")
+        if any(count < 1 for count in value["counts"]) or any(first < 1 for first in value["sequences"]):
+            raise WireError("not a source_lease: there is no such run of messages")
+        return cls(**(value | {"headers": headers}))

@@ -1,0 +1,101 @@
+"""Leases of an upstream whose messages need no closer look, copied as columns: the way of busy sources and mirrors.
+
+It gives what copying one by one gives (:mod:`railgun.semantics.streams.sourcing.copying`), which a property test holds it to.
+"""
+
+from __future__ import annotations
+
+from railgun.model import headers as h
+from railgun.model.headers import Headers
+from railgun.protocol.sourcing import SourceLease
+from railgun.semantics.streams import limits
+from railgun.semantics.streams.publishing.publish import largest_message
+from railgun.semantics.streams.sourcing.copying import STRIPPED, Target, placed, without_orders
+from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
+
+_OBEYED = frozenset({h.TTL, h.MSG_ID, h.ROLLUP, h.INCREMENT})
+
+
+def copy_columns(target: Target, origin: Origin, mapping: SourceMapping | None, lease: SourceLease) -> bool:
+    """Copy a whole lease at once; False if any of its messages needs a closer look, and then nothing has changed."""
+    state, config = target.state, target.state.config
+    if (
+        config.sealed
+        or config.discard == "new"
+        or config.max_msgs_per_subject > 0
+        or config.allow_msg_counter
+        or state.bodies.keeps
+        or not lease.payloads
+        or lease.sequences[0] <= origin.position
+    ):
+        return False
+    names = {name for one in lease.headers for name, _ in one}
+    if names & _OBEYED or not all(map(state.is_wanted, set(lease.subjects))):
+        return False
+    headers = _column_headers(lease, mapping, bool(names & STRIPPED), h.STREAM_SOURCE in names)
+    subjects = lease.subjects
+    if mapping is not None:
+        renamed = {one: placed(state, mapping, one) for one in set(subjects)}
+        subjects = [renamed[one] for one in subjects]
+    measure, largest = state.measure.of, largest_message(config)
+    blocks = list(map(h.block_size, headers))
+    sizes = list(map(measure, subjects, blocks, lease.payloads))
+    total = sum(sizes)
+    if max(blocks) > h.MAX_HEADER_BYTES or max(sizes) > largest or total > target.room:
+        return False
+    platform = target.platform.max_stream_bytes
+    if (platform and config.max_bytes <= 0 and state.bytes + total > platform) or limits.needs_trim(
+        state, len(sizes), total
+    ):
+        return False
+    _store_columns(target, mapping is None, lease, subjects, sizes, headers)
+    target.room -= total
+    origin.position = lease.sequences[-1] + lease.counts[-1] - 1
+    return True
+
+
+def _column_headers(
+    lease: SourceLease, mapping: SourceMapping | None, has_orders: bool, has_source: bool
+) -> list[Headers]:
+    headers: list[Headers] = list(lease.headers) or [()] * len(lease.payloads)
+    if has_orders:
+        headers = [without_orders(one) for one in headers]
+    if mapping is None:
+        return headers
+    if has_source:
+        headers = [[pair for pair in one if pair[0] != h.STREAM_SOURCE] for one in headers]
+    sequences = (
+        sequence
+        for first, count in zip(lease.sequences, lease.counts, strict=True)
+        for sequence in range(first, first + count)
+    )
+    stated = map(mapping.header, sequences, lease.subjects)
+    return [(*one, (h.STREAM_SOURCE, value)) for one, value in zip(headers, stated, strict=True)]
+
+
+def _store_columns(
+    target: Target,
+    mirrors: bool,
+    lease: SourceLease,
+    subjects: list[str],
+    sizes: list[int],
+    headers: list[Headers],
+) -> None:
+    state, log = target.state, target.log
+    if mirrors:
+        at = 0
+        for first, count in zip(lease.sequences, lease.counts, strict=True):
+            state.jump(first)
+            end = at + count
+            state.store_columns(subjects[at:end], sizes[at:end], lease.times[at:end])
+            log.sequences += range(first, first + count)
+            at = end
+        log.times += lease.times
+    else:
+        first = state.store_run(subjects, sizes, target.time)
+        log.sequences += range(first, first + len(sizes))
+        log.times += [target.time] * len(sizes)
+    state.last_msg_id = ""
+    log.subjects += subjects
+    log.headers += headers
+    log.payloads += lease.payloads

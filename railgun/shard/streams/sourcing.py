@@ -1,0 +1,302 @@
+"""Sourcing: the copying stream's side of mirrors and sources (MIR, SRC).
+
+The owner of a stream asks the owners of its upstreams for messages (``attach``), copies what they send and confirms it (``ack``).
+The position is in the drain that stores the copies. A *session* begins with each attach: leases of an earlier one are void, so a stream that
+cannot take a message now simply asks again from its position later. Everything here is in the table; only the
+deadlines are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from railgun.model import refusals
+from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.durations import NANOS
+from railgun.model.refusals import Refusal
+from railgun.model.stream_config import StreamSource
+from railgun.protocol.commands import Forward
+from railgun.protocol.routing import partition_of
+from railgun.protocol.sourcing import SOURCE, SourceCommand, SourceLease
+from railgun.semantics.deadlines import Deadlines
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.sourcing.copied_columns import copy_columns
+from railgun.semantics.streams.sourcing.copying import Target, copy_one, messages_of
+from railgun.semantics.streams.sourcing.origins import (
+    FIRST_AFTER_WAIT,
+    MIRROR,
+    WINDOW,
+    Origin,
+    mapping_of,
+    wanted_origins,
+)
+from railgun.shard.log_bodies import ReadLog, body_reader
+from railgun.shard.open_drain import OpenDrain
+from railgun.shard.streams.owned import OwnedStreams
+from railgun.shard.streams.publishing import note_last
+
+UNANSWERED = 30 * NANOS  # an upstream that says nothing for so long is asked again
+FIRST_RETRY = NANOS // 2
+LAST_RETRY = 10 * NANOS
+_CONFIRMED_AT = 2 * 1024 * 1024  # bytes copied since the upstream was last told
+
+
+class Sourcing:
+    """The origins of all streams of one shard."""
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        streams: OwnedStreams,
+        limits: ClusterLimits,
+        quarantined: Mapping[str, str],
+        read_log: ReadLog | None,
+    ) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._streams = streams
+        self._limits = limits
+        self._quarantined = quarantined
+        self._read_log = read_log
+        self._deadlines = Deadlines[str]()
+        self._asked_anew: set[str] = set()  # streams whose origins a new owner has to ask again
+        self._full: dict[int, tuple[int, int]] = {}  # messages and bytes with which a stream took no more
+
+    # -- life
+
+    def load(self) -> None:
+        """A new owner asks all upstreams again: what was under way to the former one is void."""
+        self._asked_anew = {state.name for state in self._streams if state.origins}
+        self.reload()
+
+    def reload(self) -> None:
+        """Look at the deadlines of all streams again."""
+        self._deadlines, self._full = Deadlines(), {}
+        for state in self._streams:
+            self.watch(state)
+
+    @property
+    def next(self) -> int | None:
+        """The shard's time of the next deadline; 0: at once."""
+        return 0 if self._asked_anew else self._deadlines.earliest
+
+    def watch(self, state: OwnedStream) -> None:
+        """The stream is due when an upstream is to be asked again."""
+        self._deadlines.watch(state.name, state.origins.next_retry())
+
+    def committed(self) -> None:
+        self._asked_anew.clear()
+
+    def run(self, drain: OpenDrain) -> None:
+        """Ask the upstreams that are due."""
+        for name in sorted(self._asked_anew.union(self._deadlines.pop_due(drain.moment))):
+            state = self._streams.get(name)
+            if state is None:
+                continue
+            drain.at = state.incarnation
+            sources = wanted_origins(state.config)
+            for key, origin in list(state.origins):
+                due = origin.retry and origin.retry <= drain.moment
+                if key in sources and (due or name in self._asked_anew):
+                    self._attach(state, key, origin, sources[key], drain)
+            self.watch(state)
+
+    # -- configuration
+
+    def stream_changed(self, change: str, state: OwnedStream, drain: OpenDrain) -> None:
+        """A stream was created, updated or deleted: its origins follow its configuration (UPD-09, UPD-10)."""
+        wanted = {} if change == "delete" else wanted_origins(state.config)
+        for key, origin in list(state.origins):
+            if key not in wanted:
+                self._command("detach", state, key, origin, drain)
+                origin.active, origin.retry, origin.waits = False, 0, False
+                if key.startswith(MIRROR):
+                    state.origins.forget(key)  # a promoted mirror is a stream as any other
+                else:
+                    state.origins.put(key, origin)
+        for key, source in wanted.items():
+            known = state.origins.get(key)
+            if known is None or not known.active or known.waits:
+                origin = known or Origin(source.name)
+                origin.active, origin.error, origin.dropped = True, None, 0
+                self._attach(state, key, origin, source, drain)
+        self.watch(state)
+
+    # -- asking
+
+    def _attach(
+        self, state: OwnedStream, key: str, origin: Origin, source: StreamSource, drain: OpenDrain
+    ) -> None:
+        """Ask for everything behind the position; where nothing was copied yet, from where the source says (MIR-06)."""
+        begins = not origin.incarnation
+        origin.session += 1
+        origin.acknowledged = origin.copied = origin.unacknowledged = 0
+        origin.waits, origin.retry = False, drain.moment + UNANSWERED
+        state.origins.put(key, origin)
+        drain.touch(state)
+        self._command("attach", state, key, origin, drain, source if begins else None)
+        self.watch(state)
+
+    def _command(
+        self,
+        kind: str,
+        state: OwnedStream,
+        key: str,
+        origin: Origin,
+        drain: OpenDrain,
+        begins: StreamSource | None = None,
+    ) -> None:
+        source = wanted_origins(state.config).get(key)
+        command = SourceCommand(
+            kind,
+            origin.name,
+            origin.incarnation,
+            state.name,
+            state.incarnation,
+            key,
+            origin.session,
+            origin.position,
+            origin.copied,
+            origin.window,
+            [] if source is None else mapping_of(source).filters,
+            0 if begins is None else begins.opt_start_seq or 0,
+            "" if begins is None else begins.opt_start_time or "",
+        )
+        forward = Forward(
+            self._partition, "command", origin.name, command_kind=SOURCE, command=command.encode()
+        )
+        drain.send(partition_of(origin.name, self._partitions), forward)
+
+    # -- copying
+
+    def receive(self, lease: SourceLease, drain: OpenDrain) -> None:
+        """An upstream sends messages, or says why it does not."""
+        state = self._streams.get(lease.stream)
+        if state is None or state.incarnation != lease.incarnation:
+            return
+        origin = state.origins.get(lease.origin)
+        source = wanted_origins(state.config).get(lease.origin)
+        if origin is None or source is None or lease.session != origin.session or origin.waits:
+            return  # of an earlier session
+        drain.touch(state)
+        state.origins.put(lease.origin, origin)
+        origin.heard = drain.moment
+        if lease.refusal is not None:
+            self._refused(lease, lease.refusal, state, origin, source, drain)
+        else:
+            self._copy(lease, state, origin, source, drain)
+        self.watch(state)
+
+    def _refused(
+        self,
+        lease: SourceLease,
+        refusal: Refusal,
+        state: OwnedStream,
+        origin: Origin,
+        source: StreamSource,
+        drain: OpenDrain,
+    ) -> None:
+        if refusal == refusals.UPSTREAM_ANEW and not lease.origin.startswith(MIRROR):
+            origin.incarnation, origin.position = lease.upstream_incarnation, 0
+            self._attach(state, lease.origin, origin, source, drain)
+            return
+        origin.error = refusal
+        _put_off(origin, drain.moment)
+
+    def _copy(
+        self,
+        lease: SourceLease,
+        state: OwnedStream,
+        origin: Origin,
+        source: StreamSource,
+        drain: OpenDrain,
+    ) -> None:
+        if origin.incarnation not in (0, lease.upstream_incarnation):
+            return
+        origin.incarnation = lease.upstream_incarnation
+        if origin.tries:
+            origin.error, origin.tries = None, 0
+        mirrors = lease.origin.startswith(MIRROR)
+        if mirrors and not state.last_seq and not lease.payloads:
+            state.jump(lease.reached + 1)  # MIR-06, MIR-09: it begins where its upstream does
+        refused = self._copy_messages(lease, state, origin, None if mirrors else source, drain)
+        if refused is not None:
+            left = sum(1 for _ in messages_of(lease, origin.position))
+            origin.lag, origin.waits, origin.window = lease.pending + left, True, FIRST_AFTER_WAIT
+            origin.error = refused
+            self._full[state.incarnation] = state.messages, state.bytes
+            _put_off(origin, drain.moment)
+            return
+        if lease.missing:
+            origin.drop(lease.reached, refusals.unavailable(f"{lease.missing} messages could not be read"))
+        origin.position = max(origin.position, lease.reached)
+        origin.copied += lease.size
+        origin.unacknowledged += len(lease.payloads)
+        origin.lag = lease.pending
+        origin.retry = drain.moment + UNANSWERED if lease.pending else 0
+        self._confirm(lease, state, origin, drain)
+
+    def _copy_messages(
+        self,
+        lease: SourceLease,
+        state: OwnedStream,
+        origin: Origin,
+        source: StreamSource | None,
+        drain: OpenDrain,
+    ) -> Refusal | None:
+        """Copy the messages in their order; the refusal at which the stream must wait. ``source``: None for a mirror."""
+        reason = self._quarantined.get(state.topic)
+        if reason is not None:
+            return refusals.unavailable(reason)
+        mapping = None if source is None else mapping_of(source)
+        if state.config.republish is not None:
+            renamed = lease.subjects if mapping is None else [mapping.subject(one) for one in lease.subjects]
+            note_last(state, renamed, drain)
+        state.window.expire(drain.received)
+        target = Target(
+            state,
+            max(drain.received, state.last_time),
+            self._limits,
+            self._streams.room,
+            drain.log_of(state),
+            body_reader(state, self._read_log),
+        )
+        if copy_columns(target, origin, mapping, lease):
+            return None
+        for message in messages_of(lease, origin.position):
+            refused = copy_one(target, origin, mapping, message)
+            if refused is not None:
+                return refused
+        return None
+
+    def _confirm(self, lease: SourceLease, state: OwnedStream, origin: Origin, drain: OpenDrain) -> None:
+        """Tell the upstream what is copied: when much is, and of one that keeps messages for it, when all is (SRC-10)."""
+        if not origin.unacknowledged:
+            return
+        caught_up = not lease.pending and (lease.retains or origin.window < WINDOW)
+        much = origin.copied - origin.acknowledged >= _CONFIRMED_AT
+        if caught_up or much or origin.unacknowledged >= origin.window // 4:
+            origin.window = min(WINDOW, origin.window * 4)
+            origin.acknowledged, origin.unacknowledged = origin.copied, 0
+            self._command("ack", state, lease.origin, origin, drain)
+
+    # -- the end of a drain
+
+    def end_drain(self, drain: OpenDrain) -> None:
+        """Streams that took no more and have room now ask again (SRC-09)."""
+        for state in list(drain.touched.values()):
+            full = self._full.get(state.incarnation)
+            if full is None or (state.messages >= full[0] and state.bytes >= full[1]):
+                continue
+            del self._full[state.incarnation]
+            sources = wanted_origins(state.config)
+            for key, origin in list(state.origins):
+                if origin.waits and key in sources and not state.deleting:
+                    self._attach(state, key, origin, sources[key], drain)
+
+
+def _put_off(origin: Origin, moment: int) -> None:
+    """Ask again later, after every failure later."""
+    origin.retry = moment + min(LAST_RETRY, FIRST_RETRY << min(origin.tries, 8))
+    origin.tries += 1
