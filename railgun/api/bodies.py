@@ -31,6 +31,7 @@ _KINDS: dict[type, str] = {
 }
 UNSIGNED = range(_GREATEST)
 _STREAM_NUMBERS = {"first_seq": UNSIGNED, "max_msg_size": range(-(2**31), 2**31)}
+_SOURCE_NUMBERS = {"opt_start_seq": UNSIGNED}
 _GET_FIELDS: dict[str, type] = {
     "seq": int,
     "last_by_subj": str,
@@ -156,7 +157,9 @@ def parse_config(body: bytes) -> ConfigRequest | Refusal:
         config = StreamConfig.from_api(fields)
     except ValidationError as error:
         return config_refusal(error)
-    return unreadable(config, _STREAM_NUMBERS) or ConfigRequest(config, pedantic)
+    upstreams = (one for one in (config.mirror, *(config.sources or ())) if one is not None)
+    wrong = next((found for one in upstreams if (found := unreadable(one, _SOURCE_NUMBERS))), None)
+    return unreadable(config, _STREAM_NUMBERS) or wrong or ConfigRequest(config, pedantic)
 
 
 def addressed_otherwise(config: StreamConfig, name: str) -> Refusal | None:

@@ -103,6 +103,44 @@ def pedantic(reason: str) -> Refusal:
     return Refusal(400, 10157, f"pedantic mode: {reason}")
 
 
+MIRROR_TOO_SMALL = Refusal(400, 10030, "stream mirror must have max message size >= source")
+MIRROR_WITH_SOURCES = Refusal(400, 10031, "stream mirrors can not also contain other sources")
+MIRROR_WITH_SUBJECTS = Refusal(400, 10034, "stream mirrors can not contain subjects")
+SOURCE_TOO_LARGE = Refusal(400, 10046, "stream source must have max message size >= target")
+MIRROR_FIXED = Refusal(400, 10055, "stream mirror configuration can not be updated")
+SOURCE_TWICE = Refusal(400, 10140, "duplicate source configuration detected")
+SOURCE_NAME_INVALID = Refusal(400, 10141, "sourced stream name is invalid")
+MIRROR_NAME_INVALID = Refusal(400, 10142, "mirrored stream name is invalid")
+MIRROR_WITH_FIRST_SEQUENCE = Refusal(400, 10143, "stream mirrors can not have first sequence configured")
+SOURCE_FILTERED_TWICE = Refusal(
+    400, 10144, "source with multiple subject transforms cannot also have a single subject filter"
+)
+SOURCE_FILTERS_OVERLAP = Refusal(400, 10147, "source filters can not overlap")
+MIRROR_FILTERED_TWICE = Refusal(
+    400, 10150, "mirror with multiple subject transforms cannot also have a single subject filter"
+)
+MIRROR_FILTERS_OVERLAP = Refusal(400, 10152, "mirror subject filters can not overlap")
+MIRROR_WITH_SCHEDULES = Refusal(400, 10186, "stream mirrors can not also schedule messages")
+SOURCE_WITH_SCHEDULES = Refusal(400, 10187, "stream source can not also schedule messages")
+CYCLE = invalid_config("detected cycle")
+
+
+def source_filter_invalid(called: str, subject: str) -> Refusal:
+    """10049: the filter of a mirror or a source; ``called``: which of the two."""
+    colon = "" if called == "mirror" else ":"  # nats-server has none there
+    return Refusal(500, 10049, f"subject filter '{subject}' for the {called}{colon} invalid subject")
+
+
+def source_transform_source_invalid(called: str, reason: str) -> Refusal:
+    """The source of a transform cannot be read; ``called``: whether it is of a mirror or of a source."""
+    return Refusal(400, 10151 if called == "mirror" else 10145, f"{called} transform source: {reason}")
+
+
+def source_transform_invalid(called: str, reason: str) -> Refusal:
+    """The destination of a transform does not fit; ``called``: whether it is of a mirror or of a source."""
+    return Refusal(400, 10154 if called == "mirror" else 10146, f"{called} transform: {reason}")
+
+
 NO_STREAM = Refusal(503, 0, "no stream captures the subject")
 
 

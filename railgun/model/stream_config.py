@@ -127,10 +127,10 @@ def _unless_none(value: str | None) -> str | None:
 
 
 class SubjectTransform(ConfigModel):
-    """Rewrites the subjects that match ``src`` to ``dest``."""
+    """Rewrites the subjects that match ``src`` to ``dest``; they stay as they are where ``dest`` is empty."""
 
     src: str = ""
-    dest: str
+    dest: str = ""
 
 
 class Republish(ConfigModel):
@@ -149,13 +149,26 @@ class ConsumerLimits(ConfigModel):
 
 
 class StreamSource(ConfigModel):
-    """Another stream to copy from: a mirror's origin or one of several sources."""
+    """Another stream to copy from: a mirror's origin or one of several sources.
 
-    name: str
+    ``opt_start_seq`` and ``opt_start_time`` say where copying begins, ``filter_subject`` or the sources of
+    ``subject_transforms`` what is copied; of both starts the sequence counts.
+    """
+
+    name: str = ""
     opt_start_seq: int | None = None
     opt_start_time: Moment | None = None
     filter_subject: str | None = None
     subject_transforms: list[SubjectTransform] | None = None
+
+
+def _by_name(value: object, info: ValidationInfo) -> object:
+    """Callers may give a stream to copy by its name alone; the API has objects (C-41)."""
+    if info.context in (_FROM_API, _FROM_ANSWER):
+        return value
+    if isinstance(value, list | tuple):
+        return [_by_name(one, info) for one in value]
+    return {"name": value} if isinstance(value, str) else value
 
 
 class Placement(ConfigModel):
@@ -213,6 +226,6 @@ class StreamConfig(ConfigModel):
     subject_transform: SubjectTransform | None = None
     republish: Republish | None = None
     consumer_limits: ConsumerLimits | None = None
-    mirror: StreamSource | None = None
-    sources: list[StreamSource] | None = None
+    mirror: Annotated[StreamSource | None, BeforeValidator(_by_name)] = None
+    sources: Annotated[list[StreamSource] | None, BeforeValidator(_by_name)] = None
     metadata: dict[str, str] | None = None

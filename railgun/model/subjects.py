@@ -54,6 +54,21 @@ def collides(a: str, b: str) -> bool:
     return len(tokens_a) == len(tokens_b)
 
 
+def intersection(a: str, b: str) -> str | None:
+    """The pattern of the subjects that match both patterns; None if there are none."""
+    if not collides(a, b):
+        return None
+    tokens_a, tokens_b = a.split("."), b.split(".")
+    common: list[str] = []
+    for token_a, token_b in zip(tokens_a, tokens_b, strict=False):
+        if token_a == ">":
+            return ".".join([*common, *tokens_b[len(common) :]])
+        if token_b == ">":
+            return ".".join([*common, *tokens_a[len(common) :]])
+        common.append(token_b if token_a == "*" else token_a)
+    return ".".join(common)
+
+
 def is_subset(a: str, b: str) -> bool:
     """Whether everything that ``a`` matches is matched by ``b`` too (SUB-10)."""
     tokens_a, tokens_b = a.split("."), b.split(".")

@@ -62,6 +62,19 @@ class Transform:
         return ".".join(made)
 
 
+def destination_pattern(dest: str) -> str:
+    """The pattern of all subjects that a destination can become."""
+    reached = [_stands_for(token) for token in dest.split(".")] if dest else [">"]
+    return ".".join(reached[: reached.index(">") + 1] if ">" in reached else reached)
+
+
+def _stands_for(token: str) -> str:
+    """What a token of a destination can become: itself, any one token, or any number of them."""
+    if token.startswith("{{") and re.search("split|slice", token, re.IGNORECASE):
+        return ">"
+    return "*" if token.startswith(("{{", "$")) else token
+
+
 def _destination_tokens(dest: str) -> list[str]:
     """The tokens of a destination; a dot inside ``{{…}}`` does not part them but is refused by the functions."""
     tokens = dest.split(".")

@@ -20,8 +20,11 @@ from railgun.protocol import avro as wire
 from railgun.protocol.commands import ApiRequest, Forward
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
+from railgun.semantics.streams.configuration.cycles import closes_a_cycle
+from railgun.semantics.streams.configuration.source_fields import promoted
 from railgun.semantics.streams.configuration.stream_configuration import normalise, overlaps
 from railgun.semantics.streams.configuration.stream_fields import checked
+from railgun.semantics.streams.configuration.upstream_rules import agreed
 from railgun.shard.streams.captures import Captures
 from railgun.state import keys
 from railgun.state.table import Overlay
@@ -154,9 +157,12 @@ class Registrar:
         if name.operation is Operation.STREAM_CREATE:
             decided = misplaced or self._create(request, *asked, known, time)
         else:  # an update that breaks a rule is refused for that first, whatever it addresses
-            wrong = checked(asked.config, self._limits, pedantic=asked.pedantic)
-            refused = wrong if isinstance(wrong, Refusal) else misplaced
-            decided = refused or self._update(request, *asked, known, time)
+            settled = self._settled(known, *asked)
+            decided = (
+                settled
+                if isinstance(settled, Refusal)
+                else misplaced or self._update(request, settled, asked.pedantic, known, time)
+            )
         return None if decided is None else [responses.error_response(name.operation, decided)]
 
     def released(self, forward: Forward) -> list[bytes]:
@@ -183,25 +189,55 @@ class Registrar:
         stored = normalise(config, self._limits, pedantic=pedantic)
         if isinstance(stored, Refusal):
             return stored
-        if known is not None and not self._has(known, stored):
+        if known is not None and self._has(known, stored):  # CFG-06, whatever has become of its upstreams
+            self._reserve(known, "create", known.config, request, time)
+            return None
+        stored = self._beside_others(stored, pedantic)
+        if isinstance(stored, Refusal):
+            return stored
+        if known is not None:
             return refusals.STREAM_NAME_TAKEN  # CFG-07
-        if known is None:
-            if self._overlaps(stored):
-                return refusals.SUBJECTS_OVERLAP  # CFG-08
-            incarnation = self._next_incarnation()
-            if incarnation is None:
-                return refusals.unavailable("the number of the next stream cannot be read")
-            known = _Reservation(stored.name, incarnation, partition_of(stored.name, self._partitions))
-            self._reservations[stored.name] = known
+        if self._overlaps(stored):
+            return refusals.SUBJECTS_OVERLAP  # CFG-08
+        incarnation = self._next_incarnation()
+        if incarnation is None:
+            return refusals.unavailable("the number of the next stream cannot be read")
+        known = _Reservation(stored.name, incarnation, partition_of(stored.name, self._partitions))
+        self._reservations[stored.name] = known
         self._reserve(known, "create", stored.to_json(), request, time)
         return None
+
+    def _settled(
+        self, known: _Reservation | None, config: StreamConfig, pedantic: bool
+    ) -> StreamConfig | Refusal:
+        """The configuration of an update, as the owner is to judge it beside the one that the stream has."""
+        if known is not None and known.config:
+            config = promoted(self._parsed(known.config), config)
+        stored = checked(config, self._limits, pedantic=pedantic)
+        return stored if isinstance(stored, Refusal) else self._beside_others(config, pedantic)
+
+    def _beside_others(self, config: StreamConfig, pedantic: bool) -> StreamConfig | Refusal:
+        """What the streams that it copies make of a configuration, or why they do not allow it."""
+        if config.mirror is None and not config.sources:
+            return config
+        found = agreed(config, self._find, pedantic=pedantic)
+        if isinstance(found, Refusal):
+            return found
+        others = (one for one in self._reservations.values() if one.name != config.name)
+        if closes_a_cycle(config, (self._parsed(text) for one in others for text in one.configs)):
+            return refusals.CYCLE  # MIR-13
+        return found
+
+    def _find(self, name: str) -> StreamConfig | None:
+        known = self._reservations.get(name)
+        return self._parsed(known.expected) if known is not None and known.expected else None
 
     def _update(
         self, request: ApiRequest, config: StreamConfig, pedantic: bool, known: _Reservation | None, time: int
     ) -> Refusal | None:
         if known is None:
             return refusals.STREAM_NOT_FOUND  # CFG-32
-        if not config.subjects:
+        if not config.subjects and config.mirror is None and not config.sources:
             config = config.model_copy(update={"subjects": [config.name]})  # CFG-05
         if self._overlaps(config):
             return refusals.SUBJECTS_OVERLAP  # UPD-12
@@ -242,8 +278,16 @@ class Registrar:
         self._captures.distribute(self._parsed(text) for text in texts if text)
 
     def _has(self, known: _Reservation, config: StreamConfig) -> bool:
-        """Whether the stream has this configuration; an older version may have written it without today's fields."""
-        return bool(known.config) and self._parsed(known.config) == StreamConfig.from_json(config.to_json())
+        """Whether the stream has this configuration; an older version may have written it without today's fields.
+
+        ``mirror_direct`` of a mirror is not asked for: its upstream said what it is (MIR-11).
+        """
+        if not known.config:
+            return False
+        present, asked = self._parsed(known.config), StreamConfig.from_json(config.to_json())
+        if present.mirror is not None and asked.mirror is not None:
+            asked = asked.model_copy(update={"mirror_direct": present.mirror_direct})
+        return present == asked
 
     def _overlaps(self, config: StreamConfig) -> bool:
         others = (one for one in self._reservations.values() if one.name != config.name)

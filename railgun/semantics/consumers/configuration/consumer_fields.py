@@ -14,11 +14,10 @@ from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.semantics.streams.configuration.stream_fields import (
     MAX_DESCRIPTION,
     MAX_METADATA,
-    MAX_NAME,
     REQUIRED_LEVEL,
-    name_refused,
     own_metadata,
 )
+from railgun.semantics.streams.configuration.stream_names import MAX_NAME, name_refused
 
 DEFAULT_ACK_WAIT = timedelta(seconds=30)
 DEFAULT_MAX_ACK_PENDING = 1_000

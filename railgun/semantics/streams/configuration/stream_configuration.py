@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from railgun.model import subjects
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.refusals import REPLICAS_UNSUPPORTED, Refusal, invalid_config
+from railgun.model.refusals import MIRROR_FIXED, REPLICAS_UNSUPPORTED, Refusal, invalid_config
 from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.semantics.consumers.configuration.consumer_configuration import violated_limits
+from railgun.semantics.streams.configuration.source_fields import promoted
 from railgun.semantics.streams.configuration.stream_fields import checked
 
 # Later work removes its line, and nothing else here.
@@ -48,7 +49,7 @@ def check_update(
     consumers: Iterable[ConsumerConfig] = (),
 ) -> StreamConfig | Refusal:
     """The configuration of a stream with these consumers after the update, or why ``old`` stays as it is (UPD-18)."""
-    stored = checked(new, limits, pedantic=pedantic)
+    stored = checked(promoted(old, new), limits, pedantic=pedantic)
     if isinstance(stored, Refusal):
         return stored
     # UPD-01 does not name first_seq: the stream has begun, and keeps the number it began with
@@ -94,6 +95,9 @@ def _change_refused(old: StreamConfig, new: StreamConfig) -> Refusal | None:
         return invalid_config(f"{cannot} cancel deny message deletes")
     if old.deny_purge and not new.deny_purge:
         return invalid_config(f"{cannot} cancel deny purge")
+    if new.mirror is not None and new.mirror != old.mirror:  # UPD-09: it may only be removed
+        return MIRROR_FIXED
+    # UPD-10: sources may be added, removed and changed
     if old.allow_msg_ttl and not new.allow_msg_ttl:  # UPD-13
         return invalid_config("message TTL status can not be disabled")
     # UPD-14: allow_msg_counter may be switched on and off

@@ -7,7 +7,6 @@ is in :mod:`railgun.semantics.streams.configuration.stream_configuration`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -15,11 +14,8 @@ from typing import Any
 from railgun.model import subjects
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import (
-    BAD_STREAM_NAME,
-    BATCH_ON_MIRROR,
     MAX_BYTES_EXCEEDED,
     MAX_BYTES_REQUIRED,
-    MIRROR_WITH_COUNTERS,
     REPLICAS_NEGATIVE,
     Refusal,
     invalid_config,
@@ -28,9 +24,10 @@ from railgun.model.refusals import (
 )
 from railgun.model.refusals import pedantic as too_lax
 from railgun.model.stream_config import NO_TIME, ConsumerLimits, Placement, StreamConfig, SubjectTransform
-from railgun.model.transforms import BadDestination, BadSource, Transform
+from railgun.model.transforms import BadDestination, BadSource, Transform, destination_pattern
+from railgun.semantics.streams.configuration.source_fields import plain_sources, sources_refused
+from railgun.semantics.streams.configuration.stream_names import name_refused
 
-MAX_NAME = 255
 MAX_DESCRIPTION = 4_096
 MAX_METADATA = 131_072
 MAX_REPLICAS = 5
@@ -40,7 +37,6 @@ SHORTEST = timedelta(milliseconds=100)
 SHORTEST_MARKER = timedelta(seconds=1)
 REQUIRED_LEVEL = "_nats.req.level"
 _OF_THE_SERVER = ("_nats.ver", "_nats.level")
-_NAME = re.compile(r"[^\x00 \t\r\n\f.*>\\/]+")
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 
@@ -59,6 +55,7 @@ def checked(config: StreamConfig, limits: ClusterLimits, *, pedantic: bool) -> S
         _times_refused(filled)
         or _policies_refused(filled)
         or _markers_refused(filled, pedantic)
+        or sources_refused(filled)
         or _subjects_refused(filled)
         or _size_refused(filled, limits)
         or _transform_refused(filled)
@@ -102,6 +99,7 @@ def _with_defaults(config: StreamConfig, pedantic: bool) -> StreamConfig | Refus
     if config.first_seq is not None and not 0 <= config.first_seq <= MAX_FIRST_SEQUENCE:
         return invalid_config(f"first sequence needs to be between 0 and {MAX_FIRST_SEQUENCE}")
     filled["first_seq"] = config.first_seq or None
+    filled |= plain_sources(config)
     if config.persist_mode in ("", "default"):
         filled["persist_mode"] = None
     filled["allow_batched"] = config.allow_batched or None
@@ -141,10 +139,6 @@ def _policies_refused(config: StreamConfig) -> Refusal | None:
             return invalid_config("counter stream cannot use message schedules")
         if config.retention != "limits":
             return invalid_config("counter stream can only use limits retention")
-        if config.mirror is not None:
-            return MIRROR_WITH_COUNTERS  # CTR-21
-    if config.allow_atomic and config.mirror is not None:
-        return BATCH_ON_MIRROR  # BAT-45
     if config.allow_atomic and config.persist_mode == "async":  # BAT-27
         return invalid_config("async persist mode is not supported with atomic batch publish")
     if config.discard_new_per_subject:  # CFG-19
@@ -163,8 +157,6 @@ def _markers_refused(config: StreamConfig, pedantic: bool) -> Refusal | None:  #
         return invalid_config("subject delete marker TTL must not be negative")
     if ttl < SHORTEST_MARKER:
         return invalid_config("subject delete marker TTL must be at least 1 second")
-    if config.mirror is not None:
-        return invalid_config("subject delete markers forbidden on mirrors")
     if pedantic and not config.allow_msg_ttl:
         return invalid_config("subject delete marker cannot be set if message TTLs are disabled")
     if pedantic and not config.allow_rollup_hdrs:
@@ -230,9 +222,7 @@ def _republish_refused(config: StreamConfig) -> Refusal | None:  # CFG-25
     if config.republish is None:
         return None
     src, dest = config.republish.src or ">", config.republish.dest
-    reached = [_stands_for(token) for token in dest.split(".")] if dest else [">"]
-    pattern = ".".join(reached[: reached.index(">") + 1] if ">" in reached else reached)
-    if any(subjects.collides(pattern, captured) for captured in config.subjects):
+    if any(subjects.collides(destination_pattern(dest), captured) for captured in config.subjects):
         return invalid_config("stream configuration for republish destination forms a cycle")
     try:
         Transform(SubjectTransform(src=src, dest=dest))
@@ -241,13 +231,6 @@ def _republish_refused(config: StreamConfig) -> Refusal | None:  # CFG-25
             f"stream configuration for republish with transform from '{src}' to '{dest}' not valid"
         )
     return None
-
-
-def _stands_for(token: str) -> str:
-    """What a token of a destination can become: itself, any one token, or any number of them."""
-    if token.startswith("{{") and re.search("split|slice", token, re.IGNORECASE):
-        return ">"
-    return "*" if token.startswith(("{{", "$")) else token
 
 
 def _completed(config: StreamConfig) -> StreamConfig:
@@ -264,15 +247,6 @@ def _completed(config: StreamConfig) -> StreamConfig:
 def own_metadata(given: Mapping[str, str] | None) -> dict[str, str]:
     """The metadata without what a server adds when it answers, which is never stored."""
     return {key: value for key, value in (given or {}).items() if key not in _OF_THE_SERVER}
-
-
-def name_refused(name: str) -> Refusal | None:
-    """Why no stream can have this name (CFG-01, CFG-02)."""
-    if not _NAME.fullmatch(name):
-        return BAD_STREAM_NAME
-    if _length(name) > MAX_NAME:
-        return invalid_config(f"stream name is too long, maximum allowed is {MAX_NAME}")
-    return None
 
 
 def required_level(config: StreamConfig) -> int:
