@@ -72,6 +72,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo, SequencePair
 from railgun.model.counters import Increment
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo, StreamState
+from railgun.model.source_info import StreamSourceInfo
 from railgun.model.stream_config import Republish, StreamConfig, StreamSource, SubjectTransform
 
 __version__ = "0.1.0"
@@ -118,6 +119,7 @@ __all__ = [
     "Reply",
     "StoredMessage",
     "StreamInfo",
+    "StreamSourceInfo",
     "StreamState",
     # errors
     "RailgunError",

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from railgun.model import headers as h
 from railgun.model.durations import parse_rfc3339, rfc3339
+from railgun.model.source_info import StreamSourceInfo
 from railgun.model.stream_config import StreamConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -141,12 +142,17 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """A stream's configuration and state, as its owner knew them when it answered."""
+    """A stream's configuration and state, as its owner knew them when it answered.
+
+    ``mirror`` and ``sources`` tell how far the copies of other streams have come.
+    """
 
     config: StreamConfig
     state: StreamState
     created: str
     raw: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+    mirror: StreamSourceInfo | None = None
+    sources: list[StreamSourceInfo] = field(default_factory=list)
 
     @classmethod
     def from_api(cls, fields: dict[str, Any]) -> Self:
@@ -158,6 +164,8 @@ class StreamInfo:
             ),
             fields["created"],
             fields,
+            StreamSourceInfo.from_api(fields["mirror"]) if fields.get("mirror") else None,
+            [StreamSourceInfo.from_api(source) for source in fields.get("sources") or ()],
         )
 
 

@@ -43,6 +43,7 @@ def test_the_public_names() -> None:
         "Reply",
         "StoredMessage",
         "StreamInfo",
+        "StreamSourceInfo",
         "StreamState",
     }
     assert set(railgun.__all__) == facade | values | (set(errors.__all__) - {"api_error"})
