@@ -32,7 +32,7 @@ class SourceCommand(NamedTuple):
     position: int = 0
     copied: int = 0
     window: int = 0
-    filters: Sequence[str] = ()
+    filters: tuple[str, ...] = ()
     start_sequence: int = 0
     start_time: str = ""
 
@@ -41,7 +41,8 @@ class SourceCommand(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> SourceCommand:
-        return cls(**decode("source_command", data))
+        value = decode("source_command", data)
+        return cls(**(value | {"filters": tuple(value["filters"])}))
 
 
 class SourceLease(NamedTuple):

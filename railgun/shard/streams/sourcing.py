@@ -27,6 +27,7 @@ from railgun.semantics.streams.sourcing.origins import (
     MIRROR,
     WINDOW,
     Origin,
+    SourceMapping,
     mapping_of,
     wanted_origins,
 )
@@ -159,7 +160,7 @@ class Sourcing:
             origin.position,
             origin.copied,
             origin.window,
-            [] if source is None else mapping_of(source).filters,
+            () if source is None else tuple(mapping_of(key, source).filters),
             0 if begins is None else begins.opt_start_seq or 0,
             "" if begins is None else begins.opt_start_time or "",
         )
@@ -217,10 +218,10 @@ class Sourcing:
         origin.incarnation = lease.upstream_incarnation
         if origin.tries:
             origin.error, origin.tries = None, 0
-        mirrors = lease.origin.startswith(MIRROR)
-        if mirrors and not state.last_seq and not lease.payloads:
+        mapping = mapping_of(lease.origin, source)
+        if mapping.mirrors and not state.last_seq and not lease.payloads:
             state.jump(lease.reached + 1)  # MIR-06, MIR-09: it begins where its upstream does
-        refused = self._copy_messages(lease, state, origin, None if mirrors else source, drain)
+        refused = self._copy_messages(lease, state, origin, mapping, drain)
         if refused is not None:
             left = sum(1 for _ in messages_of(lease, origin.position))
             origin.lag, origin.waits, origin.window = lease.pending + left, True, FIRST_AFTER_WAIT
@@ -242,17 +243,15 @@ class Sourcing:
         lease: SourceLease,
         state: OwnedStream,
         origin: Origin,
-        source: StreamSource | None,
+        mapping: SourceMapping,
         drain: OpenDrain,
     ) -> Refusal | None:
-        """Copy the messages in their order; the refusal at which the stream must wait. ``source``: None for a mirror."""
+        """Copy the messages in their order; the refusal at which the stream must wait."""
         reason = self._quarantined.get(state.topic)
         if reason is not None:
             return refusals.unavailable(reason)
-        mapping = None if source is None else mapping_of(source)
         if state.config.republish is not None:
-            renamed = lease.subjects if mapping is None else [mapping.subject(one) for one in lease.subjects]
-            note_last(state, renamed, drain)
+            note_last(state, [mapping.subject(one) for one in lease.subjects], drain)
         state.window.expire(drain.received)
         target = Target(
             state,

@@ -5,6 +5,8 @@ It gives what copying one by one gives (:mod:`railgun.semantics.streams.sourcing
 
 from __future__ import annotations
 
+from functools import partial
+
 from railgun.model import headers as h
 from railgun.model.headers import Headers
 from railgun.protocol.sourcing import SourceLease
@@ -16,7 +18,7 @@ from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
 _OBEYED = frozenset({h.TTL, h.MSG_ID, h.ROLLUP, h.INCREMENT})
 
 
-def copy_columns(target: Target, origin: Origin, mapping: SourceMapping | None, lease: SourceLease) -> bool:
+def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: SourceLease) -> bool:
     """Copy a whole lease at once; False if any of its messages needs a closer look, and then nothing has changed."""
     state, config = target.state, target.state.config
     if (
@@ -34,9 +36,9 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping | None, 
         return False
     headers = _column_headers(lease, mapping, bool(names & STRIPPED), h.STREAM_SOURCE in names)
     subjects = lease.subjects
-    if mapping is not None:
-        renamed = {one: placed(state, mapping, one) for one in set(subjects)}
-        subjects = [renamed[one] for one in subjects]
+    rename = mapping.subject if mapping.mirrors else partial(placed, state, mapping)
+    renamed = {one: rename(one) for one in set(subjects)}
+    subjects = [renamed[one] for one in subjects]
     measure, largest = state.measure.of, largest_message(config)
     blocks = list(map(h.block_size, headers))
     sizes = list(map(measure, subjects, blocks, lease.payloads))
@@ -48,19 +50,19 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping | None, 
         state, len(sizes), total
     ):
         return False
-    _store_columns(target, mapping is None, lease, subjects, sizes, headers)
+    _store_columns(target, mapping.mirrors, lease, subjects, sizes, headers)
     target.room -= total
     origin.position = lease.sequences[-1] + lease.counts[-1] - 1
     return True
 
 
 def _column_headers(
-    lease: SourceLease, mapping: SourceMapping | None, has_orders: bool, has_source: bool
+    lease: SourceLease, mapping: SourceMapping, has_orders: bool, has_source: bool
 ) -> list[Headers]:
     headers: list[Headers] = list(lease.headers) or [()] * len(lease.payloads)
     if has_orders:
         headers = [without_orders(one) for one in headers]
-    if mapping is None:
+    if mapping.mirrors:
         return headers
     if has_source:
         headers = [[pair for pair in one if pair[0] != h.STREAM_SOURCE] for one in headers]

@@ -75,16 +75,14 @@ def messages_of(lease: SourceLease, after: int) -> Iterator[Upstream]:
             at += 1
 
 
-def copy_one(
-    target: Target, origin: Origin, mapping: SourceMapping | None, message: Upstream
-) -> Refusal | None:
+def copy_one(target: Target, origin: Origin, mapping: SourceMapping, message: Upstream) -> Refusal | None:
     """Copy a message; None if it is done with: stored, known already, or passed over with a word in ``origin``.
 
-    Otherwise nothing has changed, and the message must be tried again. ``mapping``: None for a mirror.
+    Otherwise nothing has changed, and the message must be tried again.
     """
     before = target.state.bytes
-    if mapping is None:
-        refused = _mirror(target, message)
+    if mapping.mirrors:
+        refused = _mirror(target, message._replace(subject=mapping.subject(message.subject)))
     else:
         refused = _source(target, origin, mapping, message)
     target.room -= target.state.bytes - before

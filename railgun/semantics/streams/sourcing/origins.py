@@ -138,9 +138,10 @@ def _decode(data: bytes) -> Origin:
 
 
 class SourceMapping:
-    """What a source wants of its upstream, and under which subjects (SRC-05)."""
+    """What a stream wants of an upstream, and under which subjects (SRC-05); a mirror's copies keep sequence and time."""
 
-    def __init__(self, source: StreamSource) -> None:
+    def __init__(self, source: StreamSource, *, mirrors: bool) -> None:
+        self.mirrors = mirrors
         transforms = source.subject_transforms or []
         self._transforms = [Transform(one) for one in transforms]
         self.filters = [one.src or ">" for one in transforms]
@@ -165,10 +166,10 @@ class SourceMapping:
 
 
 @lru_cache(maxsize=1_000)
-def _compiled(text: str) -> SourceMapping:
-    return SourceMapping(StreamSource.from_json(text))
+def _compiled(text: str, mirrors: bool) -> SourceMapping:
+    return SourceMapping(StreamSource.from_json(text), mirrors=mirrors)
 
 
-def mapping_of(source: StreamSource) -> SourceMapping:
-    """The source's mapping, compiled once."""
-    return _compiled(source.to_json())
+def mapping_of(key: str, source: StreamSource) -> SourceMapping:
+    """The mapping of an origin, compiled once."""
+    return _compiled(source.to_json(), key.startswith(MIRROR))
