@@ -28,6 +28,7 @@ from railgun.protocol.commands import (
 )
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, Frame, Located, PackReply, ReplyBatch
+from railgun.protocol.sourcing import SourceCommand, SourceLease
 from railgun.protocol.topics import Names
 from railgun.shard.drain import Drain, LogAppend
 from railgun.worker.shards.transaction import DrainWriter, Prepared
@@ -79,6 +80,17 @@ CODED = {
     ),
     "forward, released": Coded(
         Forward(1, "released", "ORDERS", 3, '{"name":"ORDERS"}', "client-1", 11, TIME, outcome="active"), Forward.decode
+    ),
+    "source_command": Coded(
+        SourceCommand("attach", "ORDERS", 3, "COPY", 4, "ORDERS 1a", 2, 41, 300, 64, ("orders.a", "orders.b.>"), 7, "2026-01-01T00:00:00Z"),
+        SourceCommand.decode,
+    ),
+    "source_lease": Coded(
+        SourceLease(
+            "ORDERS", 3, "COPY", 4, "ORDERS 1a", 2, [41, 44], [2, 1], ["orders.a", "orders.a", "orders.b.c"], [HEADERS, [], []],
+            [b"one", b"", b"three"], [TIME, TIME + 1, TIME + 2], 50, 1_000, 9, 1, True, 404, 10059, "stream not found",
+        ),
+        SourceLease.decode,
     ),
     "forward, nothing": Coded(Forward(1, "nothing", ""), Forward.decode),
     "reply_batch": Coded(
@@ -135,7 +147,15 @@ CHANGELOG: dict[str, dict[str, Any]] = {
         "starts": [5], "counts": [2], "first_consumer_sequences": [4], "last_consumer_sequences": [4], "deliveries": [1],
         "times": [TIME], "dues": [0],
     },
-    "counter_total": {"sequence": 41, "total": -7},
+    "counter_total": {"sequence": 41, "total": -7, "ledger": '{"A":{"a":"5"}}'},
+    "origin_record": {
+        "name": "ORDERS", "incarnation": 3, "active": True, "session": 2, "position": 41, "acknowledged": 100, "copied": 300,
+        "unacknowledged": 2, "window": 64, "waits": False, "retry": TIME, "tries": 1, "lag": 9, "heard": TIME + 1,
+        "dropped": 1, "code": 400, "err_code": 10172, "description": "no",
+    },
+    "feed_record": {
+        "stream": "COPY", "incarnation": 4, "origin": "ORDERS", "session": 2, "sent": 300, "copied": 100,
+    },
     "reservation": {
         "name": "ORDERS", "incarnation": 3, "partition": 2, "config": "{}", "pending_config": "", "pending": "update",
         "waiting": [b"\x01"],
@@ -212,6 +232,11 @@ def test_an_entry_of_the_changelog_is_written_and_read_as_ever(name: str) -> Non
 def test_answers_of_a_version_before_counters_are_read() -> None:
     sample = CODED["reply_batch"]
     assert sample.decode(bytes.fromhex(GOLDEN["reply_batch"])[:-1]) == sample.value
+
+
+def test_totals_of_a_version_before_sources_are_read() -> None:
+    sample = CHANGELOG["counter_total"]
+    assert avro.decode("counter_total", bytes.fromhex("520d")) == sample | {"ledger": ""}
 
 
 @pytest.mark.parametrize("name", OTHERS)
