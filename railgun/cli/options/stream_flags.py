@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from railgun.cli.options.flags import DURATION, SIZE, ConfigFile, Metadata, given_fields, listed
+from railgun.cli.options.source_flags import MOMENT, SEQUENCE, SOURCE, mirror_given, source
 from railgun.errors import ConfigError
-from railgun.model.stream_config import ConsumerLimits, Republish, StreamConfig
+from railgun.model.stream_config import ConsumerLimits, Republish, StreamConfig, StreamSource
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,44 @@ class StreamFlags:
     republish_headers: Annotated[
         bool | None, typer.Option("--republish-headers", help="Emit their headers only.")
     ] = None
+    mirror: Annotated[
+        StreamSource | None,
+        typer.Option(
+            parser=SOURCE, metavar="STREAM", help="Be a copy of this stream, sequences and all (add)."
+        ),
+    ] = None
+    mirror_filter: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Which of its subjects are mirrored (all).")
+    ] = None
+    start_seq: Annotated[
+        int | None,
+        typer.Option(parser=SEQUENCE, metavar="SEQUENCE", help="The first sequence that is mirrored."),
+    ] = None
+    start_time: Annotated[
+        str | None,
+        typer.Option(
+            parser=MOMENT,
+            metavar="TIME",
+            help="Mirror from this time on (2026-01-31T12:00:00Z, or 2h for 2h ago).",
+        ),
+    ] = None
+    no_mirror: Annotated[
+        bool | None,
+        typer.Option(
+            "--no-mirror", help="End mirroring: what is there stays, and subjects are captured (edit)."
+        ),
+    ] = None
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STREAM",
+            help="Copy messages of this stream too; repeatable. With details: "
+            "`'STREAM filter=SUBJECT start-seq=N start-time=TIME'`, or the API's object as JSON.",
+        ),
+    ] = None
+    no_sources: Annotated[
+        bool | None, typer.Option("--no-sources", help="Copy from no stream any more (edit).")
+    ] = None
     limit_consumer_inactive: Annotated[
         timedelta | None,
         typer.Option(parser=DURATION, metavar="DURATION", help="How long its consumers may be unused."),
@@ -128,6 +167,7 @@ class StreamFlags:
             )
         elif self.republish_source is not None or self.republish_headers is not None:
             raise ConfigError("say where to emit messages again: --republish-destination SUBJECT")
+        result |= self._copied()
         if self.limit_consumer_inactive is not None or self.limit_consumer_max_pending is not None:
             result["consumer_limits"] = ConsumerLimits(
                 inactive_threshold=self.limit_consumer_inactive,
@@ -135,8 +175,34 @@ class StreamFlags:
             )
         return result
 
+    def _copied(self) -> dict[str, Any]:
+        """What the flags say about mirror and sources. Raises ConfigError."""
+        result: dict[str, Any] = {}
+        mirror = mirror_given(self.mirror, self.mirror_filter, self.start_seq, self.start_time)
+        if self.no_mirror and mirror is not None:
+            raise ConfigError("give --mirror or --no-mirror, not both")
+        if self.no_sources and self.source is not None:
+            raise ConfigError("give --source or --no-sources, not both")
+        if mirror is not None or self.no_mirror:
+            result["mirror"] = mirror
+        if self.no_sources:
+            result["sources"] = None
+        elif self.source is not None:
+            try:
+                result["sources"] = [source(text) for text in self.source]
+            except ValueError as error:
+                raise ConfigError(f"--source: {error}") from error
+        return result
+
 
 _SPECIAL: Final = (
+    "mirror",
+    "mirror_filter",
+    "start_seq",
+    "start_time",
+    "no_mirror",
+    "source",
+    "no_sources",
     "subjects",
     "ack",
     "republish_source",

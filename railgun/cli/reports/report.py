@@ -14,10 +14,11 @@ from rich.table import Table
 
 from railgun.cli.options.units import show_duration, show_limit, show_size, show_size_limit
 from railgun.cli.output import console
+from railgun.cli.reports.source_report import source_lines, source_text
 from railgun.model.durations import parse_rfc3339, rfc3339
 from railgun.model.headers import Headers
 from railgun.model.messages import StoredMessage, StreamInfo
-from railgun.model.stream_config import StreamConfig
+from railgun.model.stream_config import StreamConfig, StreamSource
 
 Lines = list[tuple[str, object]]
 
@@ -30,13 +31,11 @@ def print_info(info: StreamInfo) -> None:
     typer.echo(f"Information for Stream {config.name} created {show_time(info.created)}\n")
     if config.description:
         print_lines([("Description", config.description)])
-    print_lines(
-        [
-            ("Subjects", ", ".join(config.subjects)),
-            ("Replicas", config.num_replicas),
-            ("Storage", config.storage),
-        ]
-    )
+    copied: Lines = [("Mirror", source_text(config.mirror))] if config.mirror else []
+    copied += [("Source", source_text(source)) for source in config.sources or ()]
+    if config.subjects or not copied:
+        copied.insert(0, ("Subjects", ", ".join(config.subjects)))
+    print_lines([*copied, ("Replicas", config.num_replicas), ("Storage", config.storage)])
     print_section("Options", _options(config))
     print_section(
         "Limits",
@@ -52,6 +51,10 @@ def print_info(info: StreamInfo) -> None:
     own = own_metadata(config.metadata)
     if own:
         print_section("Metadata", sorted(own.items()))
+    if info.mirror is not None:
+        print_section("Mirror Information", source_lines(info.mirror))
+    for source in info.sources:
+        print_section("Source Information", source_lines(source))
     lines: Lines = [
         ("Messages", f"{state.messages:,}"),
         ("Bytes", show_size(state.bytes)),
@@ -76,6 +79,7 @@ def _options(config: StreamConfig) -> Lines:
         ("Discard Policy", config.discard + (" per subject" if config.discard_new_per_subject else "")),
         ("Duplicate Window", show_duration(config.duplicate_window)),
         ("Direct Get", yes(config.allow_direct)),
+        *([("Mirror Direct Get", yes(config.mirror_direct))] if config.mirror else []),
         ("Allows Msg Delete", yes(not config.deny_delete)),
         ("Allows Purge", yes(not config.deny_purge)),
         ("Allows Per-Message TTL", yes(config.allow_msg_ttl)),
@@ -159,6 +163,8 @@ def _plain(value: object) -> str:
         return ", ".join(f"{name}={note}" for name, note in sorted(value.items())) or "none"
     if value is None or isinstance(value, timedelta):
         return show_duration(value)
+    if isinstance(value, StreamSource):
+        return source_text(value)
     return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 
