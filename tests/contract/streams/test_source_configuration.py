@@ -1,4 +1,4 @@
-"""Configurations of mirrors and sources: what is refused when a stream is created."""
+"""Configurations of mirrors and sources: what is refused, what is stored and shown, and how they change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import railgun
 from railgun.errors import ConfigError, InvalidStreamConfig
-from tests.support.raw import create_refused
+from tests.support.raw import create_refused, update_refused
 from tests.support.streams import Make, Unique
 
 BAD_SUBJECT = [{"src": "a..b", "dest": "c"}]
@@ -129,3 +129,117 @@ def test_a_stream_does_not_become_a_mirror(rg: railgun.Railgun, make: Make) -> N
         rg.update_stream(stream.name, mirror="ORIGIN", subjects=[])
     assert (caught.value.err_code, caught.value.code) == (10055, 400)
     assert stream.info().config.subjects == [f"{stream.name}.>"]
+
+
+# ---------------------------------------------------------------- what is stored and shown
+
+
+@pytest.mark.rule("CFG-05", "CFG-06", "CFG-17", "MIR-02", "MIR-12")
+def test_a_mirror_is_created_by_the_name_of_its_origin(
+    rg: railgun.Railgun, make: Make, unique: Unique
+) -> None:
+    origin, name = make("ORIGIN"), unique("M")
+    mirror = rg.create_stream(name, mirror=origin.name)
+    info = mirror.info()
+    assert info.config.mirror == railgun.StreamSource(name=origin.name)
+    assert (info.config.subjects, info.config.duplicate_window, info.config.sources) == ([], None, None)
+    assert info.mirror is not None
+    assert (info.mirror.name, info.sources) == (origin.name, [])
+    same = rg.create_stream(name, mirror={"name": origin.name, "filter_subject": ""})
+    assert same.info().config == info.config
+
+
+@pytest.mark.rule("CFG-05", "CFG-17", "SRC-05", "SRC-06", "SRC-13")
+def test_sources_are_shown_as_they_were_given(rg: railgun.Railgun, make: Make, unique: Unique) -> None:
+    one, other = make("A"), make("B")
+    sources = [
+        one.name,
+        railgun.StreamSource(name=other.name, filter_subject=f"{other.name}.a", opt_start_seq=2),
+        railgun.StreamSource(
+            name=other.name,
+            subject_transforms=[railgun.SubjectTransform(src=f"{other.name}.b", dest="renamed")],
+        ),
+    ]
+    info = rg.create_stream(unique("ALL"), sources=sources).info()
+    assert info.config.sources == [railgun.StreamSource(name=one.name), *sources[1:]]
+    assert (info.config.subjects, info.config.duplicate_window, info.mirror) == ([], None, None)
+    shown = [(source.name, source.filter_subject, source.subject_transforms) for source in info.sources]
+    assert sorted(shown, key=str) == sorted(
+        [
+            (one.name, None, ()),
+            (other.name, f"{other.name}.a", ()),
+            (other.name, None, (railgun.SubjectTransform(src=f"{other.name}.b", dest="renamed"),)),
+        ],
+        key=str,
+    )
+
+
+@pytest.mark.rule("MIR-05", "SRC-12")
+def test_a_copy_takes_messages_as_large_as_its_origin(
+    rg: railgun.Railgun, make: Make, unique: Unique
+) -> None:
+    limited, free = make("LIMITED", max_msg_size=100), make("FREE")
+    mirrored, sourced = {"name": limited.name}, [{"name": free.name}, {"name": limited.name}]
+    assert create_refused(rg, unique("M"), mirror=mirrored, max_msg_size=99) == (
+        10030,
+        400,
+        "stream mirror must have max message size >= source",
+    )
+    assert create_refused(rg, unique("S"), sources=sourced, max_msg_size=99) == (
+        10046,
+        400,
+        "stream source must have max message size >= target",
+    )
+    copy = rg.create_stream(unique("S"), sources=sourced, max_msg_size=100)
+    assert update_refused(rg, copy.name, sources=sourced, max_msg_size=99)[0] == 10046
+    assert rg.create_stream(unique("M"), mirror=mirrored).info().config.max_msg_size == -1
+
+
+@pytest.mark.rule("MIR-11")
+def test_mirror_direct_is_what_the_origin_says(rg: railgun.Railgun, make: Make, unique: Unique) -> None:
+    direct, other = make("DIRECT", allow_direct=True), make("OTHER")
+    assert rg.create_stream(unique("M"), mirror=direct.name).info().config.mirror_direct
+    asked = rg.create_stream(unique("N"), mirror=other.name, mirror_direct=True)
+    assert not asked.info().config.mirror_direct
+
+
+@pytest.mark.rule("MIR-13")
+def test_two_streams_source_from_each_other_by_different_subjects_only(
+    rg: railgun.Railgun, unique: Unique
+) -> None:
+    a, b = unique("A"), unique("B")
+    rg.create_stream(a, subjects=[f"{a}.>"], sources=[{"name": b, "filter_subject": f"{b}.>"}])
+    assert create_refused(rg, b, mirror={"name": a}) == (10052, 500, "detected cycle")
+    assert create_refused(rg, b, sources=[{"name": a}]) == (10052, 500, "detected cycle")
+    rg.create_stream(b, subjects=[f"{b}.>"], sources=[{"name": a, "filter_subject": f"{a}.>"}])
+    changed = {"subjects": [f"{b}.>"], "sources": [{"name": a}]}
+    assert update_refused(rg, b, **changed) == (10052, 500, "detected cycle")
+
+
+# ---------------------------------------------------------------- changes
+
+
+@pytest.mark.rule("UPD-09", "CFG-05")
+def test_a_mirror_is_promoted_and_not_changed(rg: railgun.Railgun, make: Make, unique: Unique) -> None:
+    origin, other, name = make("ORIGIN", allow_direct=True), make("OTHER"), unique("M")
+    rg.create_stream(name, mirror=origin.name)
+    for mirror in (other.name, {"name": origin.name, "opt_start_seq": 2}):
+        with pytest.raises(InvalidStreamConfig) as caught:
+            rg.update_stream(name, mirror=mirror)
+        assert (caught.value.err_code, caught.value.code) == (10055, 400)
+    assert rg.update_stream(name, description="kept").info().config.mirror is not None
+    info = rg.update_stream(name, mirror=None).info()
+    assert (info.config.subjects, info.config.mirror, info.config.mirror_direct) == ([name], None, False)
+    assert info.config.duplicate_window is not None
+    assert (info.config.description, info.mirror) == ("kept", None)
+    assert rg.publish(name, b"its own").stream == name
+
+
+@pytest.mark.rule("UPD-10")
+def test_sources_come_and_go(rg: railgun.Railgun, make: Make, unique: Unique) -> None:
+    one, other = make("A"), make("B")
+    stream = make("ALL", sources=[{"name": one.name}])
+    for sources in ([one.name, other.name], [{"name": other.name, "filter_subject": "b"}], [one.name], None):
+        info = rg.update_stream(stream.name, sources=sources).info()
+        assert len(info.config.sources or ()) == len(info.sources) == len(sources or ())
+        assert info.config.subjects == [f"{stream.name}.>"]

@@ -14,14 +14,7 @@ from railgun.model.messages import StreamInfo
 from railgun.model.refusals import Refusal
 from railgun.model.source_info import StreamSourceInfo
 from railgun.model.stream_config import StreamSource, SubjectTransform
-from railgun.semantics.streams.configuration import stream_configuration
 from tests.support.commands import Run, done, said
-
-
-@pytest.fixture(autouse=True)
-def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules alone: what cannot be done yet is not asked."""
-    monkeypatch.setattr(stream_configuration, "_NOT_YET", ())
 
 
 def test_a_mirror_is_made_shown_and_promoted(orders: Run) -> None:

@@ -119,8 +119,6 @@ def test_a_mirror_does_not_count() -> None:
 @pytest.mark.parametrize(
     "fields, feature",
     [
-        ({"mirror": {"name": "X"}}, "mirror"),
-        ({"sources": [{"name": "X"}]}, "sources"),
         ({"allow_msg_schedules": True}, "allow_msg_schedules"),
         ({"persist_mode": "async"}, "persist_mode async"),
     ],

@@ -11,17 +11,10 @@ from railgun.api.bodies import parse_config
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import NO_TIME, StreamConfig, StreamSource
-from railgun.semantics.streams.configuration import stream_configuration
 from railgun.semantics.streams.configuration.source_fields import MAX_SOURCES, MAX_TRANSFORMS
 from railgun.semantics.streams.configuration.stream_configuration import check_update, normalise
 
 NONE = ClusterLimits()
-
-
-@pytest.fixture(autouse=True)
-def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules alone: what cannot be done yet is not asked."""
-    monkeypatch.setattr(stream_configuration, "_NOT_YET", ())
 
 
 def given(**fields: Any) -> StreamConfig:

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from railgun.semantics.streams.configuration import stream_configuration
 from tests.support.shards import Shards
-
-
-@pytest.fixture(autouse=True)
-def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules alone: what cannot be done yet is not asked."""
-    monkeypatch.setattr(stream_configuration, "_NOT_YET", ())
 
 
 @pytest.fixture
