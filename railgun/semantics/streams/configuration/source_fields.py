@@ -81,7 +81,7 @@ def _excluded_by_a_mirror(config: StreamConfig) -> Refusal | None:  # MIR-02, MI
         (config.subjects, refusals.MIRROR_WITH_SUBJECTS),
         (config.sources, refusals.MIRROR_WITH_SOURCES),
         (config.allow_msg_counter, refusals.MIRROR_WITH_COUNTERS),  # CTR-21
-        (config.allow_atomic, refusals.BATCH_ON_MIRROR),  # BAT-45
+        (config.allow_atomic, refusals.BATCH_ON_MIRROR),  # BAT-45; BAT-47: a stream with sources may
         (config.allow_msg_schedules, refusals.MIRROR_WITH_SCHEDULES),
     )
     return next((refusal for asked_for, refusal in excluded if asked_for), None)

@@ -1,7 +1,8 @@
 """Copying: messages of an upstream are stored in the stream that mirrors or sources it (MIR, SRC).
 
 A copy is taken as a publish is, with these differences: orders that were for the upstream alone are taken off (SRC-08,
-MIR-10), nothing is refused that the upstream's rules allowed, and a stream that is full makes its upstream wait (SRC-09).
+MIR-10), nothing is refused that the upstream's rules allowed, and a stream that is full makes its upstream wait (SRC-09). A copy is a
+message as any other (MIR-14), and stays whatever becomes of the original (MIR-08, SRC-11).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Target:
 
 
 def messages_of(lease: SourceLease, after: int) -> Iterator[Upstream]:
-    """The messages of a lease behind that sequence, in their order."""
+    """The messages of a lease behind that sequence, in their order (SRC-02)."""
     at = 0
     for first, count in zip(lease.sequences, lease.counts, strict=True):
         for sequence in range(first, first + count):

@@ -1,7 +1,7 @@
 """The ledger of a counter that adds up others: the last total that was seen of each of them (CTR-26).
 
 It travels in the header ``Nats-Counter-Sources`` of the counter's newest message and beside its total in the table. What is
-applied is the difference to the last total, so messages that were lost upstream lose no counts, and one that comes again
+applied is the difference to the last total, so messages that were lost upstream lose no counts (CTR-27), and one that comes again
 changes nothing (CTR-28).
 """
 
