@@ -13,6 +13,7 @@ from railgun.model.refusals import Refusal, invalid_config
 from railgun.model.stream_config import StreamConfig, StreamSource, SubjectTransform
 from railgun.model.transforms import BadDestination, BadSource, Transform
 from railgun.semantics.streams.configuration.stream_names import name_refused
+from railgun.semantics.streams.sourcing.origins import origin_key
 
 MAX_SOURCES = 1_000
 MAX_TRANSFORMS = 1_000  # of all sources together: each is compared with the others of its source
@@ -90,14 +91,14 @@ def _excluded_by_a_mirror(config: StreamConfig) -> Refusal | None:  # MIR-02, MI
 def _each_refused(config: StreamConfig) -> Refusal | None:
     if config.sources and config.allow_msg_schedules:
         return refusals.SOURCE_WITH_SCHEDULES
-    seen: set[object] = set()
+    seen: set[str] = set()
     for source in config.sources or ():
         if name_refused(source.name):  # SRC-12
             return refusals.SOURCE_NAME_INVALID
-        same = _what_makes_it_another(source)
-        if same in seen:  # SRC-06
+        key = origin_key(source)
+        if key in seen:  # SRC-06
             return refusals.SOURCE_TWICE
-        seen.add(same)
+        seen.add(key)
         if source.filter_subject and source.subject_transforms:  # SRC-05
             return refusals.SOURCE_FILTERED_TWICE
         transforms = source.subject_transforms or []
@@ -110,13 +111,6 @@ def _each_refused(config: StreamConfig) -> Refusal | None:
         if refusal:
             return refusal
     return None
-
-
-def _what_makes_it_another(source: StreamSource) -> object:
-    """Two sources that are equal in this would copy the same messages under the same subjects."""
-    if source.subject_transforms:
-        return source.name, *((one.src or ">", one.dest or ">") for one in source.subject_transforms)
-    return source.name, (source.filter_subject or ">", ">")
 
 
 def _transforms_refused(called: str, transforms: Sequence[SubjectTransform]) -> Refusal | None:

@@ -25,11 +25,12 @@ MIRROR = "mirror "
 
 
 def origin_key(source: StreamSource) -> str:
-    """The identity of a source within its stream: name, filter and transforms (SRC-06)."""
-    transforms = [(one.src, one.dest) for one in source.subject_transforms or ()]
-    if not source.filter_subject and not transforms:
+    """The identity of a source within its stream (SRC-06): two that are equal in this would copy the same messages."""
+    wanted = [(one.src or ">", one.dest or ">") for one in source.subject_transforms or ()]
+    wanted = wanted or [(source.filter_subject or ">", ">")]
+    if wanted == [(">", ">")]:
         return source.name
-    text = repr((source.filter_subject or "", transforms)).encode("utf-8", "backslashreplace")
+    text = repr(wanted).encode("utf-8", "backslashreplace")
     return f"{source.name} {blake2b(text, digest_size=8).hexdigest()}"
 
 
