@@ -15,6 +15,7 @@ from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
 from railgun.protocol.leases import Lease
+from railgun.protocol.log_record import subject_of
 from railgun.protocol.replies import Frame, Located
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
@@ -97,6 +98,8 @@ class Shards:
         self.now = 1_700_000_000_000 * MILLI
         self.broker_ahead = 0  # ns, of the workers' clock
         self.logs: dict[str, Log] = {}
+        # Everything that was ever written to a log, by topic and sequence.
+        self.written: dict[tuple[str, int], StoredMessage] = {}
         self.registry: dict[bytes, bytes] = {}
         self.outcomes: dict[
             int, int | Refusal
@@ -123,11 +126,11 @@ class Shards:
         return core
 
     def _read_log(self, places: Sequence[Located]) -> list[StoredMessage | None]:
-        """As a shard reads logs; headers and times are not kept here."""
+        """As a shard reads logs."""
         found: list[StoredMessage | None] = []
         for place in places:
             payload = self.logs[place.topic].payload_of(place.sequence, place.offset)
-            found.append(None if payload is None else StoredMessage("read", place.sequence, payload, [], 0))
+            found.append(None if payload is None else self.written[place.topic, place.sequence])
         return found
 
     # -- sending
@@ -252,6 +255,12 @@ class Shards:
             first = self.logs.setdefault(topic, Log()).append(append)
             if first is not None:
                 firsts[topic] = first
+            columns = zip(
+                append.sequences, append.keys, append.payloads, append.headers, append.times, strict=True
+            )
+            for sequence, key, payload, headers, time in columns:
+                message = StoredMessage(subject_of(key), sequence, payload, list(headers), time)
+                self.written[topic, sequence] = message
         for key, value in drain.registry:
             self.registry.pop(key, None)
             if value is not None:

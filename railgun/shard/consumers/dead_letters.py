@@ -7,7 +7,6 @@ A copy that cannot be stored is kept in ``rejected`` with the reason: nothing is
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from railgun.model import headers as h
@@ -23,11 +22,9 @@ from railgun.semantics.consumers.events import Event
 from railgun.semantics.streams import limits
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import counters
-from railgun.semantics.streams.publishing.outcomes import Stored
-from railgun.semantics.streams.reading import place_of
 from railgun.shard.copies import Copies
 from railgun.shard.drain import Input
-from railgun.shard.log_bodies import ReadLog, body_reader
+from railgun.shard.log_bodies import ReadLog, body_reader, find_messages
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 
@@ -61,7 +58,9 @@ class DeadLetters:
 
     def bury(self, stream: OwnedStream, events: Sequence[Event], drain: OpenDrain) -> None:
         """Copy the messages of these ``dead`` events of one stream."""
-        found = self._find(stream, [event.stream_seq for event in events], drain.logs.get(stream.name))
+        found = find_messages(
+            stream, [event.stream_seq for event in events], drain.logs.get(stream.name), self._read_log
+        )
         copies = Copies()
         for event, message in zip(events, found, strict=True):
             target = self._target(stream, event)
@@ -122,33 +121,6 @@ class DeadLetters:
     def _target(stream: OwnedStream, event: Event) -> str:
         consumer = stream.consumers.get(event.consumer)
         return "" if consumer is None else consumer.config.dead_letter or ""
-
-    # -- finding
-
-    def _find(
-        self, stream: OwnedStream, sequences: Sequence[int], stored: Stored | None
-    ) -> list[StoredMessage | None]:
-        found: dict[int, StoredMessage | None] = {}
-        for sequence in sequences:
-            found[sequence] = _at_hand(stream, sequence, stored)
-        missing = [sequence for sequence, message in found.items() if message is None]
-        if missing and self._read_log is not None:
-            places = [place_of(stream, sequence, "direct") for sequence in missing]
-            found |= dict(zip(missing, self._read_log(places), strict=True))
-        return [found[sequence] for sequence in sequences]
-
-
-def _at_hand(stream: OwnedStream, sequence: int, stored: Stored | None) -> StoredMessage | None:
-    """The message, if it need not be read from the log; also one that was removed in this drain."""
-    at = 0 if stored is None else bisect_left(stored.sequences, sequence)
-    if stored is not None and stored.sequences[at : at + 1] == [sequence]:
-        return StoredMessage(
-            stored.subjects[at], sequence, stored.payloads[at], stored.headers[at], stored.times[at]
-        )
-    body, entry = stream.body(sequence), stream.index.trace(sequence)
-    if body is None or entry is None:
-        return None
-    return StoredMessage(entry.subject, sequence, body[1], body[0], entry.time)
 
 
 def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> HeaderList:

@@ -27,10 +27,10 @@ from railgun.semantics.consumers.consumer_state import ConsumerState, Taken
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import finish
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.reading import place_of
+from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of
 from railgun.shard.consumers.leases import Columns, columns_at_hand
-from railgun.shard.log_bodies import ReadLog
+from railgun.shard.log_bodies import ReadLog, find_messages
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 from railgun.state import keys
@@ -268,7 +268,7 @@ class Feeding:
         columns = columns_at_hand(stream, taken, drain.logs.get(stream.name))
         missing = 0
         if columns is None:
-            runs, columns = self._read(stream, runs)
+            runs, columns = self._read(stream, runs, drain.logs.get(stream.name))
             missing = taken.count - len(columns.payloads)
         return lease._replace(
             missing=missing,
@@ -283,12 +283,11 @@ class Feeding:
         )
 
     def _read(
-        self, stream: OwnedStream, runs: Sequence[tuple[int, int]]
+        self, stream: OwnedStream, runs: Sequence[tuple[int, int]], stored: Stored | None
     ) -> tuple[list[tuple[int, int]], Columns]:
-        """Messages that are not at hand, from the log; what the log does not have any more is left out."""
+        """Messages that are not all at hand; what the log does not have any more is left out."""
         wanted = [sequence for first, count in runs for sequence in range(first, first + count)]
-        places = [place_of(stream, sequence, "direct") for sequence in wanted]
-        found = [] if self._read_log is None else self._read_log(places)
+        found = find_messages(stream, wanted, stored, self._read_log)
         messages = [one for one in found if one is not None]
         columns = Columns(
             [one.subject for one in messages],

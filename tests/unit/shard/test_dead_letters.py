@@ -8,7 +8,7 @@ from railgun.model.stream_config import StreamConfig
 from railgun.protocol.topics import Names
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
-from railgun.shard.consumers.dead_letters import _at_hand
+from railgun.shard.log_bodies import _at_hand
 from railgun.state.table import MemoryTable, Overlay
 
 

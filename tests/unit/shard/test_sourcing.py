@@ -1,0 +1,320 @@
+"""Sources between shards: drains that are aborted, owners that change, upstreams that come and go; nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railgun.model import headers as h
+from railgun.protocol.routing import partition_of
+from railgun.protocol.sourcing import SourceCommand, SourceLease
+from railgun.shard.consumers import feeding
+from tests.support.shards import NAMES, Shards
+
+SECOND = 1_000_000_000
+PARTITIONS = 3
+
+
+class Cluster(Shards):
+    """Shards with streams that copy each other."""
+
+    def __init__(self) -> None:
+        super().__init__(PARTITIONS)
+
+    def make(self, name: str, *sources: dict[str, Any], **fields: Any) -> None:
+        config = {"name": name, "subjects": [f"{name}.>"], **fields}
+        if sources:
+            config["sources"] = list(sources)
+        self.ask(f"STREAM.CREATE.{name}", config)
+
+    def ask(self, api: str, body: dict[str, Any] | bytes = b"") -> dict[str, Any]:
+        request = self.request(api, body)
+        self.settle()
+        answer = self.answer(request)
+        assert "error" not in answer, answer
+        return answer
+
+    def rest(self) -> None:
+        """Whatever was put off is tried again, until all upstreams are copied."""
+        for _ in range(8):
+            self.settle()
+            self.now += 40 * SECOND
+        self.settle()
+
+    def state(self, name: str) -> Any:
+        found = self.cores[partition_of(name, PARTITIONS)]._streams.get(name)
+        assert found is not None
+        return found
+
+    def texts(self, name: str) -> list[bytes]:
+        """The payloads of a stream's messages, from its log."""
+        topic = NAMES.log(name)
+        return [self.written[topic, entry.sequence].payload for entry in self.state(name).iterate()]
+
+    def increments(self, name: str, subject: str) -> int:
+        """The sum over the log of what was added to a counter."""
+        topic = NAMES.log(name)
+        found = [self.written[topic, entry.sequence] for entry in self.state(name).iterate()]
+        return sum(int(h.first(one.headers, h.INCREMENT) or b"0") for one in found if one.subject == subject)
+
+
+def test_a_drain_that_is_aborted_copies_nothing() -> None:
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    for number in range(5):
+        shards.publish("A", ["A.x"], payloads=[b"%d" % number])
+    home = partition_of("B", PARTITIONS)
+    for _ in range(30):
+        for partition in range(PARTITIONS):
+            shards.step(partition, 1, abort=True)
+            shards.step(partition, 1)
+    shards.settle()
+    assert shards.texts("B") == [b"0", b"1", b"2", b"3", b"4"]
+    assert shards.state("B").origins.get("A").position == 5
+    shards.restart(home)
+    shards.settle()
+    assert shards.texts("B") == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.rule("SRC-07")
+def test_a_new_owner_asks_again_and_gets_nothing_twice() -> None:
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    sent = [b"%d" % number for number in range(50)]
+    for number, text in enumerate(sent):
+        shards.publish("A", ["A.x"], payloads=[text])
+        shards.step(partition_of("A", PARTITIONS))
+        if number % 7 == 0:
+            shards.restart(partition_of("B", PARTITIONS))
+        if number % 11 == 0:
+            shards.restart(partition_of("A", PARTITIONS))
+        if number % 3 == 0:
+            shards.step(partition_of("B", PARTITIONS), 1)
+    shards.rest()
+    assert shards.texts("B") == sent
+
+
+def test_no_more_is_under_way_than_the_window_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "UNDER_WAY", 10_000)
+    monkeypatch.setattr(feeding, "LEASE_BYTES", 3_000)
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    for number in range(40):
+        shards.publish("A", ["A.x"], payloads=[b"%04d" % number * 250])
+    while shards.inboxes[partition_of("A", PARTITIONS)]:
+        shards.step(partition_of("A", PARTITIONS))
+    waiting = [one.value or b"" for one in shards.inboxes[partition_of("B", PARTITIONS)]]
+    if partition_of("A", PARTITIONS) != partition_of("B", PARTITIONS):
+        assert sum(map(len, waiting)) < 14_000
+    shards.settle()
+    assert len(shards.texts("B")) < 40  # the upstream waits for a word
+    shards.rest()
+    assert shards.texts("B") == [b"%04d" % number * 250 for number in range(40)]
+
+
+def test_messages_that_are_not_at_hand_are_read_from_the_log() -> None:
+    shards = Cluster()
+    shards.make("A")
+    for number in range(20):
+        shards.publish("A", ["A.x"], payloads=[b"%d" % number], headers=[[("n", b"%d" % number)]])
+        shards.settle()
+    shards.restart(partition_of("A", PARTITIONS))  # what it had in memory is gone
+    shards.make("B", {"name": "A"})
+    shards.rest()
+    assert shards.texts("B") == [b"%d" % number for number in range(20)]
+    topic = NAMES.log("B")
+    assert [shards.written[topic, number + 1].headers[0] for number in range(20)] == [
+        ("n", b"%d" % number) for number in range(20)
+    ]
+
+
+def test_what_the_log_has_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = Cluster()
+    shards.make("A")
+    shards.publish("A", ["A.x"] * 3, payloads=[b"0", b"1", b"2"])
+    shards.settle()
+    shards.logs[NAMES.log("A")].records = {
+        at: one for at, one in shards.logs[NAMES.log("A")].records.items() if one[1] != 2
+    }
+    shards.restart(partition_of("A", PARTITIONS))
+    shards.make("B", {"name": "A"})
+    shards.rest()
+    assert shards.texts("B") == [b"0", b"2"]
+    (told,) = shards.ask("STREAM.INFO.B")["sources"]
+    assert "1 messages could not be read" in told["error"]["description"]
+
+
+def test_leases_of_another_session_are_void() -> None:
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    shards.publish("A", ["A.x"], payloads=[b"0"])
+    shards.settle()
+    origin, state = shards.state("B").origins.get("A"), shards.state("B")
+    home = partition_of("B", PARTITIONS)
+    for session, incarnation in ((origin.session - 1, state.incarnation), (origin.session, 99)):
+        lease = SourceLease(
+            "A", origin.incarnation, "B", incarnation, "A", session,
+            [2], [1], ["A.x"], [], [b"void"], [1], 2, 10,
+        )  # fmt: skip
+        sent = feeding.Forward(0, "command", "B", command_kind="sourced", command=lease.encode())
+        shards.record(home, sent.encode(), forwarded=True)
+    shards.settle()
+    assert shards.texts("B") == [b"0"]
+
+
+def test_garbage_between_shards_is_rejected() -> None:
+    shards = Cluster()
+    shards.make("A")
+    good = SourceLease("A", 1, "B", 1, "A", 1, [1], [1], ["A.x"], [], [b"x"], [1]).encode()
+    for kind in ("source", "sourced"):
+        for command in (b"", b"\xff" * 40, good[:-3], good + b"\0"):
+            forward = feeding.Forward(0, "command", "A", command_kind=kind, command=command)
+            shards.record(0, forward.encode(), forwarded=True)
+    strange = SourceLease("A", 1, "A", 1, "A", 1, [0], [1], ["A.x"], [], [b"x"], [1])
+    shards.record(
+        0,
+        feeding.Forward(0, "command", "A", command_kind="sourced", command=strange.encode()).encode(),
+        forwarded=True,
+    )
+    shards.settle()
+    assert len(shards.rejected) == 9
+
+
+def test_a_stream_that_is_gone_ends_its_sources() -> None:
+    """The hidden consumer of the upstream goes, so a work queue can be emptied by others again."""
+    shards = Cluster()
+    shards.make("A", retention="workqueue")
+    shards.make("B", {"name": "A"})
+    assert len(shards.state("A").consumers) == 1
+    shards.ask("STREAM.DELETE.B")
+    assert len(shards.state("A").consumers) == 0
+    assert not [key for key, _ in shards.tables[partition_of("A", PARTITIONS)].scan(b"f")]
+    assert not [key for key, _ in shards.tables[partition_of("B", PARTITIONS)].scan(b"l")]
+
+
+def test_attaching_to_a_stream_of_another_incarnation_is_refused() -> None:
+    shards = Cluster()
+    shards.make("A")
+    home = partition_of("A", PARTITIONS)
+    command = SourceCommand("attach", "A", 77, "B", 5, "A", 1, 9)
+    forward = feeding.Forward(0, "command", "A", command_kind="source", command=command.encode())
+    shards.record(home, forward.encode(), forwarded=True)
+    drain = shards.step(home)
+    (sent,) = [feeding.Forward.decode(data) for _, data in drain.sent]
+    lease = SourceLease.decode(sent.command)
+    assert (lease.code, lease.upstream_incarnation) == (410, shards.state("A").incarnation)
+    assert len(shards.state("A").consumers) == 0
+
+
+# -- trees of counters
+
+
+class Node(NamedTuple):
+    """A stream of counters, and the earlier streams that it adds up; all subjects of an upstream become one, or stay two."""
+
+    upstreams: tuple[int, ...]
+    joined: bool
+
+
+class Act(NamedTuple):
+    kind: str
+    where: int
+    amount: int
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Node]:
+    nodes: list[Node] = []
+    for number in range(draw(st.integers(2, 5))):
+        upstreams = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
+        nodes.append(Node(tuple(sorted(upstreams)), draw(st.booleans())))
+    return nodes
+
+
+acts = st.builds(
+    Act,
+    st.sampled_from(["add", "add", "add", "add", "step", "step", "abort", "restart", "batch", "wait"]),
+    st.integers(0, 9),
+    st.integers(-5, 9),
+)
+
+
+@pytest.mark.rule("CTR-18", "CTR-26", "CTR-28", "SRC-07")
+@settings(max_examples=60, deadline=None)
+@given(nodes=trees(), history=st.lists(acts, max_size=60))
+def test_any_interleaving_over_any_tree_gives_the_same_totals(nodes: list[Node], history: list[Act]) -> None:
+    shards = Cluster()
+    local: dict[tuple[int, str], int] = {}
+    for number, node in enumerate(nodes):
+        sources = [_source(upstream, number, node) for upstream in node.upstreams]
+        shards.make(f"S{number}", *sources, allow_msg_counter=True, allow_atomic=True)
+    for act in history:
+        _play(act, shards, len(nodes), local)
+    shards.rest()
+    for number in range(len(nodes)):
+        expected = _totals(number, nodes, local)
+        state = shards.state(f"S{number}")
+        for subject, total in expected.items():
+            entry = state.totals.get(subject)
+            assert (0 if entry is None else entry.total) == total, (number, subject)
+            assert shards.increments(f"S{number}", subject) == total
+
+
+def _source(upstream: int, number: int, node: Node) -> dict[str, Any]:
+    if node.joined:
+        transforms = [{"src": f"S{upstream}.*", "dest": f"S{number}.a"}]
+    else:
+        transforms = [{"src": f"S{upstream}.*", "dest": f"S{number}.{{{{wildcard(1)}}}}"}]
+    return {"name": f"S{upstream}", "subject_transforms": transforms}
+
+
+def _play(act: Act, shards: Cluster, streams: int, local: dict[tuple[int, str], int]) -> None:
+    number, partition = act.where % streams, act.where % PARTITIONS
+    name, token = f"S{number}", "ab"[act.where % 2]
+    subject = f"{name}.{token}"
+    if act.kind in ("add", "batch"):
+        local[number, subject] = local.get((number, subject), 0) + act.amount
+        headers = [(h.INCREMENT, b"%+d" % act.amount)]
+        if act.kind == "batch":
+            headers += [
+                (h.BATCH_ID, b"%d" % len(shards.drains)),
+                (h.BATCH_SEQUENCE, b"1"),
+                (h.BATCH_COMMIT, b"1"),
+            ]
+        shards.publish(name, [subject], headers=[headers], payloads=[b""])
+    elif act.kind == "restart":
+        shards.restart(partition)
+    elif act.kind == "wait":
+        shards.now += 3 * SECOND
+    else:
+        shards.step(partition, 1 + act.amount % 4, abort=act.kind == "abort")
+
+
+def _totals(number: int, nodes: list[Node], local: dict[tuple[int, str], int]) -> dict[str, int]:
+    """What each counter of a stream must be: its own increments, and the totals of those that it adds up."""
+    found = {f"S{number}.{token}": local.get((number, f"S{number}.{token}"), 0) for token in "ab"}
+    for upstream in nodes[number].upstreams:
+        for subject, total in _totals(upstream, nodes, local).items():
+            token = "a" if nodes[number].joined else subject.rpartition(".")[2]
+            found[f"S{number}.{token}"] += total
+    return found
+
+
+def test_the_ledger_is_json_as_nats_writes_it() -> None:
+    shards = Cluster()
+    shards.make("A", allow_msg_counter=True)
+    transforms = [{"src": "A.*", "dest": "B.sum"}]
+    shards.make("B", {"name": "A", "subject_transforms": transforms}, allow_msg_counter=True)
+    shards.publish("A", ["A.x"], headers=[[(h.INCREMENT, b"5")]], payloads=[b""])
+    shards.settle()
+    message = shards.written[NAMES.log("B"), 1]
+    assert json.loads(h.first(message.headers, h.COUNTER_SOURCES) or b"") == {"A": {"A.x": "5"}}
+    assert message.payload == b'{"val":"5"}'
