@@ -18,6 +18,7 @@ from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.aio.messages import AsyncMessages
 from railgun.client.facade.aio.ordered import AsyncOrderedConsumer
 from railgun.client.facade.aio.stream import AsyncStream
+from railgun.client.facade.aio.transaction import AsyncTransaction
 from railgun.client.facade.async_railgun import AsyncRailgun, connect_async
 from railgun.client.facade.handlers import Reject
 from railgun.client.facade.railgun import Railgun, connect
@@ -31,6 +32,7 @@ from railgun.client.facade.sync.message import Message
 from railgun.client.facade.sync.messages import Messages
 from railgun.client.facade.sync.ordered import OrderedConsumer
 from railgun.client.facade.sync.stream import Stream
+from railgun.client.facade.sync.transaction import Transaction
 from railgun.client.operations.advisory_queue import Advisory
 from railgun.client.publishing.packs import PublishFuture
 from railgun.errors import (
@@ -54,6 +56,7 @@ from railgun.errors import (
     MessageTooLarge,
     NoStreamResponse,
     NotAuthorized,
+    NotPending,
     NotPermitted,
     NoWorker,
     Overloaded,
@@ -103,6 +106,8 @@ __all__ = [
     "AsyncAdvisories",
     "Batch",
     "AsyncBatch",
+    "Transaction",
+    "AsyncTransaction",
     "PublishFuture",
     "Reject",
     # what it takes and gives
@@ -143,6 +148,7 @@ __all__ = [
     "MessageTooLarge",
     "NoStreamResponse",
     "NotAuthorized",
+    "NotPending",
     "NotPermitted",
     "NoWorker",
     "Overloaded",

@@ -35,6 +35,7 @@
         ├── BatchRefused            10174 … 10177, 10179, 10199, 10200
         ├── StreamSealed            10109
         ├── NotPermitted            10057, 10110
+        ├── NotPending              20001
         └── Overloaded              10002, 10023, 10167, 10210
 """
 
@@ -66,6 +67,7 @@ __all__ = [
     "NoStreamResponse",
     "NoWorker",
     "NotAuthorized",
+    "NotPending",
     "NotPermitted",
     "Overloaded",
     "RailgunError",
@@ -240,6 +242,10 @@ class NotPermitted(ApiError):
     """The stream's configuration forbids this delete or purge."""
 
 
+class NotPending(ApiError):
+    """The message is not this delivery's to resolve any more: resolved, delivered again, asked for again, or gone. Nothing was done."""
+
+
 class Overloaded(ApiError):
     """The platform is out of storage or takes no more for now: slow down and retry."""
 
@@ -271,6 +277,7 @@ _CLASSES: dict[type[ApiError], tuple[int, ...]] = {
     BatchRefused: (10174, 10175, 10176, 10177, 10179, 10199, 10200),
     StreamSealed: (10109,),
     NotPermitted: (10057, 10110),
+    NotPending: (20001,),
     Overloaded: (10002, 10023, 10167, 10210),
 }
 _OF_ANY_CONFIG = (10025, 10052, 10133)  # JetStream has one number for streams and consumers alike

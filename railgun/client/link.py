@@ -28,6 +28,12 @@ class Link(Protocol):
     def stream(self, name: str) -> RegisteredStream | None:
         """The stream of that name, as this client's copy of the registry has it."""
 
+    def captured_by(self, subject: str) -> str:
+        """The name of the stream that captures the subject, as this client's copy of the registry has it; empty: none."""
+
+    def find_capturing(self, subject: str, timeout: float) -> str:
+        """As :meth:`captured_by`, after the registry was read to its end. Blocks. Raises NoStreamResponse."""
+
     def check(self) -> None:
         """Raises what ended the connection, if anything did."""
 

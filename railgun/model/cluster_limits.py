@@ -13,6 +13,7 @@ LARGEST_BODY = LARGEST_RECORD - 128 * 1024  # what fits into a record with its k
 LARGEST_MESSAGE = (
     LARGEST_BODY - 128 * 1024
 )  # what fits with all that railgun adds to it, where it is copied, too
+HANDED_OVER_AT_ONCE = 1_000  # messages that are published together with one acknowledgement
 LARGE_MESSAGE = 1024 * 1024  # one that is not sent inside an answer: the answer tells its place in the log
 
 

@@ -217,6 +217,14 @@ REPLAY_POLICY_INVALID = Refusal(400, 10182, "consumer replay policy invalid")
 ACK_WAIT_NEGATIVE = Refusal(400, 10183, "consumer ack wait needs to be positive")
 BACKOFF_NEGATIVE = Refusal(400, 10184, "consumer backoff needs to be positive")
 
+# railgun's own: numbers from 20001 on are not JetStream's.
+NOT_PENDING = Refusal(409, 20001, "the message is not pending at this delivery")
+
+
+def hand_over_refused(reason: str) -> Refusal:
+    """10003: a hand-over that no state of the message could allow."""
+    return Refusal(400, 10003, f"bad request: {reason}")
+
 
 def consumer_refused(reason: str) -> Refusal:
     """10012: what of a consumer can not be changed."""

@@ -23,6 +23,7 @@ NOTHING: Final = "nothing"  # no value, and no effect: the record only shows whe
 # Values of Forward.command_kind that only shards may write, beside those above.
 STORE: Final = "store"  # a PublishPack that is stored without a look at its subjects
 CAPTURES: Final = "captures"  # JSON: the streams that capture what shards send out, with their subjects
+HANDED: Final = "handed"  # HandedOver
 
 
 class PublishPack(NamedTuple):
@@ -137,8 +138,17 @@ class Pull(NamedTuple):
     patience: int = 0  # ns for which its caller waits for its end; 0: not known
 
 
+class HandOver(NamedTuple):
+    """An acknowledgement that counts together with publishes to any streams, or not at all."""
+
+    sequence: int
+    consumer_sequence: int
+    deliveries: int
+    packs: list[bytes]  # each a PublishPack
+
+
 class ConsumerCommand(NamedTuple):
-    """A command to one consumer: acknowledgements in the order in which they count, then at most one pull."""
+    """A command to one consumer: acknowledgements in the order in which they count, a hand-over, then at most one pull."""
 
     stream: str
     incarnation: int
@@ -149,6 +159,7 @@ class ConsumerCommand(NamedTuple):
     acks: list[AckRun] = []  # noqa: RUF012
     pull: Pull | None = None
     cancelled: list[int] = []  # noqa: RUF012
+    hand_over: HandOver | None = None
 
     def encode(self) -> bytes:
         plain = list(takewhile(lambda run: run.kind == "ack", self.acks))
@@ -162,6 +173,7 @@ class ConsumerCommand(NamedTuple):
             "acks": [run._asdict() for run in self.acks[len(plain) :]],
             "pull": None if self.pull is None else self.pull._asdict(),
             "patience": 0 if self.pull is None else self.pull.patience,
+            "hand_over": None if self.hand_over is None else self.hand_over._asdict(),
         }
         return encode("consumer_command", value)
 
@@ -175,7 +187,28 @@ class ConsumerCommand(NamedTuple):
         acks = [*map(AckRun, repeat("ack"), *columns), *(AckRun(**run) for run in value["acks"])]
         patience = value.pop("patience")
         pull = None if value["pull"] is None else Pull(**value["pull"], patience=patience)
-        return cls(**(value | {"acks": acks, "pull": pull}))
+        given = value["hand_over"]
+        hand_over = None if given is None else HandOver(**given)
+        return cls(**(value | {"acks": acks, "pull": pull, "hand_over": hand_over}))
+
+
+class HandedOver(NamedTuple):
+    """Publishes that were handed over, on their way to the owner of their stream, with the message that they come from."""
+
+    stream: str
+    sequence: int
+    time: int  # when that message was stored, ns
+    consumer: str
+    deliveries: int
+    dead_letter: str  # the stream that takes what is refused; empty: none
+    pack: bytes  # a PublishPack
+
+    def encode(self) -> bytes:
+        return encode("handed_over", self._asdict())
+
+    @classmethod
+    def decode(cls, data: bytes) -> HandedOver:
+        return cls(**decode("handed_over", data))
 
 
 class Presence(NamedTuple):

@@ -19,6 +19,7 @@ from railgun.protocol.avro import WireError
 from railgun.protocol.commands import (
     CAPTURES,
     CONSUME,
+    HANDED,
     NOTHING,
     PACK,
     PRESENCE,
@@ -27,6 +28,7 @@ from railgun.protocol.commands import (
     ApiRequest,
     ConsumerCommand,
     Forward,
+    HandedOver,
     Presence,
     PublishPack,
 )
@@ -182,6 +184,10 @@ class Dispatcher:
         """A command that another shard passes on, or one that only shards may give."""
         if forward.command_kind == STORE:
             self._consumers.store_copies(PublishPack.decode(forward.command), drain)
+        elif forward.command_kind == HANDED:
+            handed = HandedOver.decode(forward.command)
+            pack = PublishPack.decode(handed.pack)
+            self._consumers.bury_refused(handed, pack, self._publishing.handed_over(pack, drain), drain)
         elif forward.command_kind == CAPTURES:
             self._captures.learn(forward.command)
         elif forward.command_kind == SOURCE:

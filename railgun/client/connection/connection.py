@@ -128,6 +128,13 @@ class Connection:
     def stream(self, name: str) -> RegisteredStream | None:
         return self.registry_view.stream(name)
 
+    def captured_by(self, subject: str) -> str:
+        known = self.registry_view.capturing(subject)
+        return "" if known is None else known.name
+
+    def find_capturing(self, subject: str, timeout: float) -> str:
+        return self.routing.capturing(subject, timeout).name
+
     def prepared(self, shards: Sequence[int]) -> bool:
         return self.routing.prepared(shards)
 

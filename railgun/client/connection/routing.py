@@ -13,6 +13,7 @@ from railgun.client.publishing.packs import Lane
 from railgun.client.transport import Transport
 from railgun.errors import START_A_WORKER, ConfigError, NoStreamResponse, NoWorker
 from railgun.model.subjects import is_literal
+from railgun.protocol.registry import RegisteredStream
 from railgun.protocol.routing import partition_of
 
 logger = logging.getLogger(__name__)
@@ -43,21 +44,10 @@ class Routing:
     def route(self, subject: str, timeout: float) -> Lane:
         """The lane of the stream that captures the subject, ready to be used. Blocks.
 
-        Raises ConfigError for what no message can be published to (SUB-08), NoStreamResponse after the registry was
-        read to its end (PUB-05), NoWorker.
+        Raises what :meth:`capturing` raises, and NoWorker.
         """
-        self._check()
-        if not is_literal(subject):
-            raise ConfigError(
-                f"{subject!r} is not a valid subject to publish to: it is malformed or holds a wildcard"
-            )
         deadline = time.monotonic() + timeout
-        stream = self._registry.capturing(subject)
-        if stream is None:
-            self.sync_registry(timeout)
-            stream = self._registry.capturing(subject)
-        if stream is None:
-            raise NoStreamResponse(subject)
+        stream = self.capturing(subject, timeout)
         self.prepare((stream.partition,), deadline - time.monotonic())
         routes = self.routes  # before the lane is found: a change meanwhile replaces this very dictionary
         with self._lock:
@@ -70,6 +60,25 @@ class Routing:
                 routes.clear()
             routes[subject] = lane
         return lane
+
+    def capturing(self, subject: str, timeout: float) -> RegisteredStream:
+        """The stream that captures the subject. Blocks where this client's copy of the registry has none.
+
+        Raises ConfigError for what no message can be published to (SUB-08), NoStreamResponse after the registry was
+        read to its end (PUB-05).
+        """
+        self._check()
+        if not is_literal(subject):
+            raise ConfigError(
+                f"{subject!r} is not a valid subject to publish to: it is malformed or holds a wildcard"
+            )
+        stream = self._registry.capturing(subject)
+        if stream is None:
+            self.sync_registry(timeout)
+            stream = self._registry.capturing(subject)
+        if stream is None:
+            raise NoStreamResponse(subject)
+        return stream
 
     def clear(self) -> None:
         """Forget the routes of all subjects: the registry has changed."""

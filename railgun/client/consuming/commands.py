@@ -15,7 +15,7 @@ from railgun.client.consuming.ack_box import AckBox, Address, messages_in
 from railgun.client.link import Link
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
-from railgun.protocol.commands import CONSUME, AckRun, ConsumerCommand, Pull
+from railgun.protocol.commands import CONSUME, AckRun, ConsumerCommand, HandOver, Pull
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ class CommandSender:
         box: AckBox | None = None,
         acks: Sequence[AckRun] = (),
         once: Sequence[AckRun] = (),
+        hand_over: HandOver | None = None,
         cancelled: Sequence[int] = (),
         request: int = 0,
         delivered: Delivered | None = None,
@@ -48,7 +49,7 @@ class CommandSender:
         """Send one command. Raises what keeps it from being sent.
 
         ``acks`` were taken out of ``box``, whose ``sending`` the caller holds; they are sent again if the broker does not take
-        them. The runs of ``once`` are not sent again: their caller waits for the outcome and decides.
+        them. The runs of ``once`` and the hand-over are not sent again: their caller waits for the outcome and decides.
         """
         runs = list(acks)
         count = messages_in(runs)
@@ -70,6 +71,7 @@ class CommandSender:
             [*runs, *once],
             pull,
             list(cancelled),
+            hand_over,
         )
         key = address.stream.encode("utf-8")
         with self._lock:

@@ -12,15 +12,15 @@ from typing import Any
 
 from railgun.client.consuming import fetch
 from railgun.client.consuming.ack_box import ACK, NAK, PROGRESS, TERM, AckBox
-from railgun.client.consuming.confirm import confirm
+from railgun.client.consuming.confirm import confirm, hand_over
 from railgun.client.consuming.runs import STATUS_RUN, DeliveredRun
 from railgun.client.steps import Steps
-from railgun.errors import AlreadyAcknowledged, ConfigError, RailgunError
+from railgun.errors import AlreadyAcknowledged, ConfigError, NotPending, RailgunError
 from railgun.kafka.record_headers import Record, extras_of
 from railgun.model import headers as h
 from railgun.model.durations import LONGEST, to_nanos
 from railgun.model.messages import MessageViews
-from railgun.protocol.commands import AckRun
+from railgun.protocol.commands import AckRun, HandOver
 from railgun.protocol.log_record import Extras
 
 Delay = timedelta | float | None
@@ -177,6 +177,20 @@ class Delivery(MessageViews):
         self._resolved = True
         try:
             yield from confirm(self._box, self._said(ACK), timeout)
+        except RailgunError:
+            self._resolved = False
+            raise
+
+    def _hand_over(self, packs: list[bytes], timeout: float | None) -> Steps[None]:
+        """The ack together with publishes; what has failed may be tried again, unless another delivery has the message (EXO-11)."""
+        if self._resolved or self._box is None:
+            raise self._refusal()
+        self._resolved = True
+        given = HandOver(self.sequence, self.consumer_sequence, self.deliveries, packs)
+        try:
+            yield from hand_over(self._box, given, timeout)
+        except NotPending:
+            raise  # whatever is said about this delivery now would mean nothing
         except RailgunError:
             self._resolved = False
             raise

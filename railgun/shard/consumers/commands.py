@@ -13,7 +13,7 @@ from railgun.model import refusals
 from railgun.model.durations import LONGEST
 from railgun.model.refusals import Refusal
 from railgun.protocol import statuses
-from railgun.protocol.commands import AckRun, ConsumerCommand, Presence, Pull
+from railgun.protocol.commands import AckRun, ConsumerCommand, HandOver, Presence, Pull
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
 from railgun.protocol.statuses import Status
@@ -22,6 +22,7 @@ from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
+from railgun.shard.consumers.handing_over import HandingOver
 from railgun.shard.consumers.leases import answer_pull
 from railgun.shard.consumers.presence import Presences
 from railgun.shard.consumers.push_targets import PushTargets
@@ -42,17 +43,19 @@ class ConsumerCommands:
         presences: Presences,
         push_targets: PushTargets,
         delivering: Delivering,
+        handing_over: HandingOver,
     ) -> None:
         self._streams = streams
         self._demand = demand
         self._presences = presences
         self._push_targets = push_targets
         self._delivering = delivering
+        self._handing_over = handing_over
 
     # -- commands
 
     def command(self, command: ConsumerCommand, drain: OpenDrain) -> None:
-        """Acknowledgements first, then pulls that are called off, then a new pull."""
+        """Acknowledgements first, then a hand-over, then pulls that are called off, then a new pull."""
         found = self.find(command.stream, command.consumer, command.incarnation, command.number)
         if found is None:
             self._unknown(command, drain)
@@ -60,13 +63,17 @@ class ConsumerCommands:
         stream, consumer = found
         key = key_of(stream, consumer)
         confirmed = self.acknowledge(stream, consumer, command.acks, drain)
+        frame = CONFIRMED
+        if command.hand_over is not None:
+            refused = self._hand_over(stream, consumer, command.hand_over, drain)
+            confirmed, frame = True, CONFIRMED if refused is None else refusal_frame(refused)
         for number in command.cancelled:
             if self._demand.leave(key, (command.client, number)) is not None:
                 self._demand.used(key, consumer.config, drain.moment)
         if command.pull is not None:
             self.pull(stream, consumer, command.pull, command.client, drain)
         if command.request and confirmed:
-            drain.answer(command.client, command.request, [CONFIRMED])
+            drain.answer(command.client, command.request, [frame])
 
     def _unknown(self, command: ConsumerCommand, drain: OpenDrain) -> None:
         """The consumer does not exist (any more), has another number, or cannot be read."""
@@ -115,6 +122,17 @@ class ConsumerCommands:
                 self._possible(stream, run) and consumer.acknowledge(_tamed(run), drain.moment) and confirmed
             )
         return confirmed
+
+    def _hand_over(
+        self, stream: OwnedStream, consumer: ConsumerState, given: HandOver, drain: OpenDrain
+    ) -> Refusal | None:
+        """The acknowledgement and its publishes, in one transaction; or why not, and then neither happens (EXO-08)."""
+        self._demand.used(key_of(stream, consumer), consumer.config, drain.moment)
+        refused = self._handing_over.send(stream, consumer, given, drain)
+        if refused is None:
+            run = AckRun("ack", given.sequence, 1, given.consumer_sequence, given.deliveries)
+            self.acknowledge(stream, consumer, [run], drain)
+        return refused
 
     @staticmethod
     def _possible(stream: OwnedStream, run: AckRun) -> bool:

@@ -8,12 +8,13 @@ A copy that cannot be stored is kept in ``rejected`` with the reason: nothing is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.durations import rfc3339
-from railgun.model.headers import HeaderList
+from railgun.model.headers import HeaderList, Headers
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
 from railgun.protocol.commands import STORE, Forward, PublishPack
@@ -37,6 +38,29 @@ ORDERS = {
 }
 _LONGEST_REASON = 4_096
 _UNLIMITED = 1 << 62
+
+
+class Origin(NamedTuple):
+    """The delivery that a dead letter comes from."""
+
+    stream: str
+    sequence: int
+    time: int  # of the message, ns
+    consumer: str
+    deliveries: int
+
+    def headers(self, own: Headers, reason: str) -> HeaderList:
+        """DLQ-06: the headers of a copy are those of the message, and where it is from and why."""
+        kept = [(ORDERS.get(name, name), value) for name, value in own]
+        origin = {
+            h.ORIGIN_STREAM: self.stream,
+            h.ORIGIN_SEQUENCE: str(self.sequence),
+            h.ORIGIN_CONSUMER: self.consumer,
+            h.ORIGIN_DELIVERIES: str(self.deliveries),
+            h.ORIGIN_REASON: reason,
+            h.ORIGIN_TIME: rfc3339(self.time),
+        }
+        return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in origin.items()]
 
 
 class DeadLetters:
@@ -69,6 +93,10 @@ class DeadLetters:
                 drain.reject(_as_input(stream, event, None, drain.moment), reason)
             elif target:
                 copies.add(target, message.subject, _origin(stream, event, message), message.payload)
+        self.send(copies, drain)
+
+    def send(self, copies: Copies, drain: OpenDrain) -> None:
+        """Store copies whose streams live here, and send the others to their owners."""
         for pack in copies.take():
             owner = partition_of(pack.stream, self._partitions)
             if owner == self._partition:
@@ -92,7 +120,7 @@ class DeadLetters:
             if state is None or refused is not None:
                 assert refused is not None
                 reason = f"a dead letter for {pack.stream}: {refused.description}"
-                drain.reject(_rejected(pack.stream, subject, headers, payload, time), reason)
+                drain.reject(as_record(pack.stream, subject, headers, payload, time), reason)
                 continue
             drain.touch(state)
             drain.stored_at = max(drain.stored_at, time)
@@ -124,25 +152,17 @@ class DeadLetters:
 
 
 def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> HeaderList:
-    """DLQ-06: the headers of a copy are those of the message, and where it is from and why."""
-    kept = [(ORDERS.get(name, name), value) for name, value in message.headers]
-    origin = {
-        h.ORIGIN_STREAM: stream.name,
-        h.ORIGIN_SEQUENCE: str(event.stream_seq),
-        h.ORIGIN_CONSUMER: event.consumer,
-        h.ORIGIN_DELIVERIES: str(event.deliveries),
-        h.ORIGIN_REASON: event.reason or "terminated",
-        h.ORIGIN_TIME: rfc3339(message.time_ns),
-    }
-    return kept + [(name, value.encode("utf-8")[:_LONGEST_REASON]) for name, value in origin.items()]
+    reason = event.reason or "terminated"
+    origin = Origin(stream.name, event.stream_seq, message.time_ns, event.consumer, event.deliveries)
+    return origin.headers(message.headers, reason)
 
 
 def _as_input(stream: OwnedStream, event: Event, message: StoredMessage | None, time: int) -> Input:
     headers = [] if message is None else _origin(stream, event, message)
-    return _rejected(stream.name, "" if message is None else message.subject, headers, b"", time)
+    return as_record(stream.name, "" if message is None else message.subject, headers, b"", time)
 
 
-def _rejected(stream: str, subject: str, headers: HeaderList, payload: bytes, time: int) -> Input:
+def as_record(stream: str, subject: str, headers: HeaderList, payload: bytes, time: int) -> Input:
     """A copy in the form of a record that was read, which is what ``rejected`` keeps."""
     about = [*headers, (h.PLAIN_SUBJECT, subject.encode("utf-8"))]
     return Input(True, -1, time, stream.encode("utf-8"), about, payload)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from railgun.api.names import ApiName
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
+from railgun.protocol.commands import ApiRequest, ConsumerCommand, HandedOver, Presence, PublishPack
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.undo import UndoLog
@@ -22,6 +22,7 @@ from railgun.shard.consumers.dead_letters import DeadLetters
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import Alarm, Demand, key_of, living
 from railgun.shard.consumers.feeding import Feeding
+from railgun.shard.consumers.handing_over import HandingOver
 from railgun.shard.consumers.presence import SILENCE, Presences
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
@@ -59,8 +60,10 @@ class ConsumerRoom:
         self._pushing = Pushing(self._push_targets)
         self.feeding = Feeding(partition, partitions, streams, self._demand, read_log, self._undo)
         self._delivering = Delivering(streams, self._demand, self._pushing, self.feeding)
+        self._handing_over = HandingOver(partition, partitions, self._dead_letters)
         self._commands = ConsumerCommands(
-            streams, self._demand, self._presences, self._push_targets, self._delivering
+            *(streams, self._demand, self._presences, self._push_targets, self._delivering),
+            self._handing_over,
         )
         self._raw_deliveries = RawDeliveries(self._commands, self._pushing)
         self._calls = ConsumerCalls(self._demand, self._push_targets, self._report_events)
@@ -142,6 +145,12 @@ class ConsumerRoom:
     def store_copies(self, pack: PublishPack, drain: OpenDrain) -> None:
         """Dead letters that another shard sends."""
         self._dead_letters.store(pack, drain, drain.received)
+
+    def bury_refused(
+        self, handed: HandedOver, pack: PublishPack, refused: list[tuple[int, Refusal]], drain: OpenDrain
+    ) -> None:
+        """Messages that another shard handed over, and that their stream does not take."""
+        self._handing_over.bury(handed, pack, refused, drain)
 
     # -- time
 

@@ -56,6 +56,17 @@ class Publishing:
         if pack.client and (state is None or not state.config.no_ack):  # PUB-02, PUB-03
             drain.answer_pack(pack.client, reply)
 
+    def handed_over(self, pack: PublishPack, drain: OpenDrain) -> list[tuple[int, Refusal]]:
+        """Messages that a consumer handed over, which were acknowledged for: what is refused of them.
+
+        They are not told to come later (PUB-20): nobody is there who could.
+        """
+        state = self._streams.get(pack.stream)
+        refused = self._refusal(pack.stream, state)
+        if state is None or refused is not None:
+            return refused_pack(pack, refused or refusals.NO_STREAM).refusals
+        return self._store_some(state, pack, 0, len(pack.payloads), drain).refused
+
     def plain(self, pack: PublishPack, given: Input, drain: OpenDrain) -> None:
         """A plain record, read as a pack of one. It has no client to answer, so a refusal goes to ``rejected``."""
         state = self._streams.get(pack.stream)

@@ -25,6 +25,7 @@ def test_the_public_names() -> None:
         "Counter",
         "Advisories",
         "Batch",
+        "Transaction",
     }
     facade = (
         {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}

@@ -22,6 +22,8 @@ from railgun.protocol.commands import (
     ApiRequest,
     ConsumerCommand,
     Forward,
+    HandedOver,
+    HandOver,
     Presence,
     PublishPack,
     Pull,
@@ -73,6 +75,13 @@ CODED = {
         ),
         ConsumerCommand.decode,
     ),
+    "consumer_command, hand-over": Coded(
+        ConsumerCommand(
+            "ORDERS", 3, "C", 2, "client-1", 9, [AckRun("ack", 1, 5, 1, 1)], hand_over=HandOver(6, 6, 2, [b"\x01\x02", b"\x03"])
+        ),
+        ConsumerCommand.decode,
+    ),
+    "handed_over": Coded(HandedOver("ORDERS", 6, TIME, "C", 2, "ORDERS_DLQ", b"\x01\x02"), HandedOver.decode),
     "presence": Coded(Presence("client-1", False, [("deliver.a", ""), ("deliver.b", "workers")]), Presence.decode),
     "presence, leaving": Coded(Presence("client-1", True), Presence.decode),
     "forward": Coded(
@@ -227,6 +236,11 @@ def test_a_record_is_written_and_read_as_ever(name: str) -> None:
 def test_an_entry_of_the_changelog_is_written_and_read_as_ever(name: str) -> None:
     assert avro.encode(name, CHANGELOG[name]).hex() == GOLDEN[name]
     assert avro.decode(name, bytes.fromhex(GOLDEN[name])) == CHANGELOG[name]
+
+
+def test_commands_of_a_version_before_hand_overs_are_read() -> None:
+    sample = CODED["consumer_command"]
+    assert sample.decode(bytes.fromhex(GOLDEN["consumer_command"])[:-1]) == sample.value
 
 
 def test_answers_of_a_version_before_counters_are_read() -> None:

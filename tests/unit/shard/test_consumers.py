@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from railgun.protocol.commands import AckRun, ConsumerCommand, Pull
+from railgun.protocol.commands import AckRun, ConsumerCommand, HandOver, PublishPack, Pull
 from railgun.protocol.leases import Lease
 from tests.support.shards import MILLI, Shards
 
@@ -70,6 +70,10 @@ commands = st.one_of(
     st.tuples(st.just("command"), streams, names, clients, acks, st.none() | pulls),
     st.tuples(st.just("command"), streams, names, clients, acks, st.none() | pulls),
     st.tuples(st.just("command"), streams, names, clients, acks, pulls),
+    st.tuples(
+        *(st.just("hand over"), streams, names, clients),
+        *(st.integers(1, 4), st.integers(1, 5), st.integers(1, 2), st.sampled_from("AB")),
+    ),
     st.tuples(st.just("presence"), clients, listens, st.sampled_from([False, False, True])),
     st.tuples(st.just("call"), st.sampled_from(["CONSUMER.DELETE", "CONSUMER.INFO"]), streams, names),
     st.tuples(st.just("purge"), streams),
@@ -106,6 +110,10 @@ def send(shards: Shards, name: str, *given: Any) -> None:
     elif name == "command":
         stream, consumer, client, runs, pull = given
         shards.command(stream, consumer, client=client, acks=runs, pull=pull)
+    elif name == "hand over":
+        stream, consumer, client, *delivery, target = given
+        pack = PublishPack(target, "", 0, [f"{target}.x"], [], [], [b"handed over"])
+        shards.command(stream, consumer, client=client, hand_over=HandOver(*delivery, [pack.encode()]))
     elif name == "presence":
         shards.presence(given[0], *given[1], leaving=given[2])
     elif name == "call":
@@ -422,6 +430,7 @@ small = st.sampled_from([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1])
             ),
             st.none() | st.builds(Pull, numbers, small, numbers, numbers, st.booleans(), numbers, numbers),
             st.lists(numbers, max_size=2),
+            st.none() | st.builds(HandOver, numbers, numbers, small, st.lists(st.binary(), max_size=2)),
         ),
         max_size=6,
     ),

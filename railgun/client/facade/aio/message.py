@@ -1,6 +1,6 @@
 """A delivered message as programs see it.
 
-Everything but ``ack_sync`` and ``ack_next`` only notes what was said and returns; it leaves within a few milliseconds,
+Everything but ``ack_sync``, ``ack_next`` and a transaction only notes what was said and returns; it leaves within a few milliseconds,
 together with what is said about other messages.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 from railgun.client import steps
 from railgun.client.consuming.delivery import Delay
 from railgun.client.facade.acks import AsyncAcks
+from railgun.client.facade.aio.transaction import AsyncTransaction
+from railgun.client.operations.handed_messages import HandedMessages
 
 
 class AsyncMessage(AsyncAcks):
@@ -27,6 +29,14 @@ class AsyncMessage(AsyncAcks):
         Raises ConsumerNotFound when the consumer is gone.
         """
         await steps.run_async(self._confirmed(timeout))
+
+    def transaction(self, *, timeout: float | None = None) -> AsyncTransaction:
+        """Done, together with publishes to any streams: all of it happens, exactly once, or nothing (EXO-08).
+
+        ``async with message.transaction() as t: t.publish("done.resize", b"…")``. What a stream refuses afterwards, by its limits or a
+        condition, becomes a dead letter (EXO-10).
+        """
+        return AsyncTransaction(HandedMessages(self, timeout))
 
     async def nak(self, delay: Delay = None) -> None:
         """Not now: deliver it again, at once or after the delay (seconds or timedelta); only this message waits (ACK-07)."""

@@ -1,7 +1,7 @@
 # Generated from ../aio/message.py by `python -m tests.twins`. Change that file, then run `make twins`.
 """A delivered message as programs see it.
 
-Everything but ``ack_sync`` and ``ack_next`` only notes what was said and returns; it leaves within a few milliseconds,
+Everything but ``ack_sync``, ``ack_next`` and a transaction only notes what was said and returns; it leaves within a few milliseconds,
 together with what is said about other messages.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 from railgun.client import steps
 from railgun.client.consuming.delivery import Delay
 from railgun.client.facade.acks import Acks
+from railgun.client.facade.sync.transaction import Transaction
+from railgun.client.operations.handed_messages import HandedMessages
 
 
 class Message(Acks):
@@ -28,6 +30,14 @@ class Message(Acks):
         Raises ConsumerNotFound when the consumer is gone.
         """
         steps.run(self._confirmed(timeout))
+
+    def transaction(self, *, timeout: float | None = None) -> Transaction:
+        """Done, together with publishes to any streams: all of it happens, exactly once, or nothing (EXO-08).
+
+        ``with message.transaction() as t: t.publish("done.resize", b"…")``. What a stream refuses afterwards, by its limits or a
+        condition, becomes a dead letter (EXO-10).
+        """
+        return Transaction(HandedMessages(self, timeout))
 
     def nak(self, delay: Delay = None) -> None:
         """Not now: deliver it again, at once or after the delay (seconds or timedelta); only this message waits (ACK-07)."""

@@ -53,6 +53,10 @@ class Redelivery:
         """Whether the messages may not be delivered once more (RDL-08)."""
         return run.deliveries >= self._terms.max_deliver
 
+    def is_held(self, run: PendingRun, now: int) -> bool:
+        """Whether nobody has asked for the messages again since their newest delivery: a wait that is over asks for nothing (ACK-15)."""
+        return not run.due or (run.due == READY and run.time + self._terms.wait(run.deliveries) <= now)
+
     def take_spent(self) -> list[PendingRun]:
         """What may not be delivered again although it waits for that, because the terms changed; no longer pending."""
         spent = [run for run in self._pending if run.due == READY and self.is_spent(run)]

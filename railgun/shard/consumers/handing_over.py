@@ -1,0 +1,124 @@
+"""Hand-overs (EXO-08): a message is acknowledged and what follows from it is published, in any streams, together or not at all.
+
+The owner of the consumer decides: if the message is still pending at the very delivery that is named, it is acknowledged, and the
+publishes leave for the owners of their streams, in one transaction. A second attempt, or that of a client whose delivery is over,
+finds nothing pending and publishes nothing.
+
+The publishes are decided by the owners of their streams, later. What one of them refuses cannot undo the acknowledgement: it becomes a
+dead letter of the consumer, or is kept in ``rejected`` where there is no stream of dead letters (EXO-10).
+"""
+
+from __future__ import annotations
+
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE, LARGEST_BODY
+from railgun.model.refusals import Refusal
+from railgun.protocol.avro import WireError
+from railgun.protocol.commands import HANDED, Forward, HandedOver, HandOver, PublishPack
+from railgun.protocol.routing import partition_of
+from railgun.semantics.consumers.consumer_state import ConsumerState
+from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.publishing.batches import is_of_batch
+from railgun.shard.consumers.dead_letters import DeadLetters, Origin, as_record
+from railgun.shard.copies import Copies
+from railgun.shard.open_drain import OpenDrain
+
+
+class HandingOver:
+    """Decides the hand-overs of one shard's consumers, and buries what the owners of the streams refused."""
+
+    def __init__(self, partition: int, partitions: int, dead_letters: DeadLetters) -> None:
+        self._partition = partition
+        self._partitions = partitions
+        self._dead_letters = dead_letters
+
+    def send(
+        self, stream: OwnedStream, consumer: ConsumerState, given: HandOver, drain: OpenDrain
+    ) -> Refusal | None:
+        """Send the publishes to the owners of their streams; or why not, and then nothing was done.
+
+        The caller acknowledges the message in the same drain.
+        """
+        refused = _not_possible(consumer, given) or _not_pending(consumer, given, drain.moment)
+        if refused is not None:
+            return refused
+        packs = _read(given.packs)
+        if isinstance(packs, Refusal):
+            return packs
+        entry = stream.entry(given.sequence)
+        origin = Origin(
+            stream.name,
+            given.sequence,
+            0 if entry is None else entry.time,
+            consumer.name,
+            given.deliveries,
+        )
+        dead_letter = consumer.config.dead_letter or ""
+        for pack, data in zip(packs, given.packs, strict=True):
+            handed = HandedOver(*origin, dead_letter, data).encode()
+            owner = partition_of(pack.stream, self._partitions)
+            forward = Forward(self._partition, "command", pack.stream, command_kind=HANDED, command=handed)
+            drain.send(owner, forward)
+        return None
+
+    def bury(
+        self, handed: HandedOver, pack: PublishPack, refused: list[tuple[int, Refusal]], drain: OpenDrain
+    ) -> None:
+        """Keep the messages that the owner of their stream refused, with the reasons."""
+        origin = Origin(*handed[:5])
+        copies = Copies()
+        for index, refusal in refused:
+            subject, payload = pack.subjects[index], pack.payloads[index]
+            own = [*pack.headers[index]] if pack.headers else []
+            if pack.ids and pack.ids[index]:
+                own.append((h.MSG_ID, pack.ids[index].encode("utf-8")))
+            reason = f"not taken by {pack.stream}: {refusal.description}"
+            headers = origin.headers(own, reason)
+            if handed.dead_letter:
+                copies.add(handed.dead_letter, subject, headers, payload)
+            else:
+                record = as_record(pack.stream, subject, headers, payload, drain.received)
+                drain.reject(record, f"handed over by {origin.consumer} of {origin.stream}: {reason}")
+        self._dead_letters.send(copies, drain)
+
+
+def _not_possible(consumer: ConsumerState, given: HandOver) -> Refusal | None:
+    """A hand-over that is refused whatever has become of the message."""
+    if not consumer.terms.acks:
+        return refusals.hand_over_refused(
+            "a consumer with ack policy none has nothing to acknowledge: a transaction needs explicit or all"
+        )
+    return refusals.BAD_REQUEST if given.sequence < 1 else None
+
+
+def _not_pending(consumer: ConsumerState, given: HandOver, now: int) -> Refusal | None:
+    """EXO-09: only the newest delivery may hand over, as long as the message was not asked for again."""
+    run = consumer.pending.first_in(given.sequence, given.sequence + 1)
+    if (
+        run is None
+        or not run.deliveries
+        or (run.deliveries, run.last) != (given.deliveries, given.consumer_sequence)
+        or not consumer.redelivery.is_held(run, now)
+    ):
+        return refusals.NOT_PENDING
+    return None
+
+
+def _read(packs: list[bytes]) -> list[PublishPack] | Refusal:
+    """The packs; or why they cannot be handed over."""
+    found: list[PublishPack] = []
+    for data in packs:
+        if len(data) > LARGEST_BODY:
+            return refusals.MESSAGE_TOO_LARGE
+        try:
+            found.append(PublishPack.decode(data))
+        except WireError as error:
+            return refusals.hand_over_refused(str(error))
+    if not all(pack.stream and pack.payloads for pack in found):
+        return refusals.hand_over_refused("a pack without a stream or without messages")
+    if sum(len(pack.payloads) for pack in found) > HANDED_OVER_AT_ONCE:
+        return refusals.hand_over_refused(f"more than {HANDED_OVER_AT_ONCE} messages are handed over at once")
+    if any(is_of_batch(headers) for pack in found for headers in pack.headers):
+        return refusals.hand_over_refused("messages of a batch cannot be handed over")
+    return found
