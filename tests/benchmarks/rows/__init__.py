@@ -16,6 +16,7 @@ from tests.benchmarks.rows.consuming import (
 )
 from tests.benchmarks.rows.growth import GetGrowth, LastGrowth, PublishGrowth
 from tests.benchmarks.rows.memory import Memory
+from tests.benchmarks.rows.pipeline import HandingOver
 from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
 from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
@@ -37,6 +38,7 @@ ROWS: tuple[Row, ...] = (
     Filtered(),
     InFlight(),
     Idle(),
+    HandingOver(),
     Memory(),  # first on its cluster: nothing but the stock is in the worker's memory
     PublishGrowth(),
     GetGrowth(),
