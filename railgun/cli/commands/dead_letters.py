@@ -180,9 +180,10 @@ class DeadLetters:
     def _publish(self, window: list[DeadLetter], outcome: Outcome) -> list[int]:
         sent: list[tuple[int, Callable[[], PubAck]]] = []
         for letter in window:
-            if self._unconfirmed(letter.stream):
+            target = self._rg.connection.captured_by(letter.message.subject) or letter.stream
+            if self._unconfirmed(target):
                 outcome.failed[letter.sequence] = (
-                    f"stream {letter.stream} does not answer publishers (no_ack), so it cannot be known whether the letter went back"
+                    f"stream {target} does not answer publishers (no_ack), so it cannot be known whether the letter went back"
                 )
                 continue
             try:

@@ -177,6 +177,25 @@ def test_a_stream_that_answers_no_publisher_gets_nothing_back(letters: Run) -> N
     assert (messages(letters, "ORDERS"), messages(letters, "DEAD")) == (3, 3)
 
 
+def test_a_letter_of_a_transaction_goes_to_the_stream_that_refused_it(orders: Run, server: str) -> None:
+    with connect(server) as rg:
+        rg.create_stream("FULL", subjects=["full.*"], max_msgs=1, discard="new")
+        billing = rg.stream("ORDERS").create_consumer("BILLING", dead_letter="DEAD")
+        rg.update_stream("ORDERS", no_ack=True)  # no matter: nothing goes back there
+        rg.publish("ORDERS.a", "one", ack=False)
+        message = billing.next(wait=5)
+        assert message is not None
+        with message.transaction() as t:
+            t.publish("full.a", "taken")
+            t.publish("full.a", "refused")
+    (letter,) = json.loads(done(orders("dlq", "ls", "DEAD", "--json")))
+    assert letter["origin"]["reason"] == "not taken by FULL: maximum messages exceeded"
+    assert (letter["subject"], letter["origin"]["stream"]) == ("full.a", "ORDERS")
+    done(orders("stream", "purge", "FULL", "--force"))
+    assert redriven(orders)["redriven"] == 1
+    assert (messages(orders, "FULL"), messages(orders, "DEAD")) == (1, 0)
+
+
 def test_letters_are_dropped(letters: Run) -> None:
     refused = letters("dlq", "drop", "DEAD", "1")
     assert (refused.exit_code, said(refused)) == (

@@ -14,7 +14,7 @@ from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE, ClusterLimits
 from railgun.protocol.commands import AckRun, Forward, HandedOver, HandOver, PublishPack, Pull
 from railgun.protocol.leases import Lease
 from railgun.protocol.routing import partition_of
-from tests.support.shards import CLIENT, MILLI, Shards
+from tests.support.shards import CLIENT, MILLI, NAMES, Shards
 
 SECOND = 1_000 * MILLI
 PARTITIONS = 3
@@ -415,6 +415,37 @@ def test_a_busy_drain_refuses_nothing_that_was_handed_over() -> None:
     (message,) = line.pull()
     assert line.hand_over(message, pack(FAR, *[b"%d" % number for number in range(5)])) is None
     assert len(line.payloads(FAR)) == 5
+
+
+@pytest.mark.rule("EXO-10")
+def test_a_log_that_cannot_be_written_loses_nothing() -> None:
+    line = Pipeline(dead_letter=DEAD)
+    line.create(DEAD)
+    line.shards.quarantined[NAMES.log(FAR)] = "its log is gone"
+    line.publish()
+    (message,) = line.pull()
+    assert line.hand_over(message, pack(FAR, b"x")) is None
+    ((_, payload, headers),) = line.letters()
+    assert (payload, headers[h.ORIGIN_REASON]) == (
+        b"x", f"not taken by {FAR}: insufficient resources: its log is gone"
+    )  # fmt: skip
+
+
+@pytest.mark.rule("EXO-10")
+def test_a_record_that_cannot_be_applied_is_kept_or_refused_as_a_whole() -> None:
+    line = Pipeline()
+    line.publish()
+    (message,) = line.pull()
+    request = line.send(message, pack(FAR, b"x"))
+    line.shards.refuse(0, "planted")  # at the owner of the consumer: nothing is done
+    assert line.outcome(request) == (10023, 503)
+    assert (line.pending(), len(line.shards.rejected)) == (1, 1)
+    line.send(message, pack(FAR, b"x"))
+    line.shards.step(0)
+    line.shards.refuse(1, "planted")  # at the owner of the target: the forward is kept
+    kept = Forward.decode(line.shards.rejected[-1].source.value or b"")
+    assert PublishPack.decode(HandedOver.decode(kept.command).pack).payloads == [b"x"]
+    assert (line.pending(), line.payloads(FAR)) == (0, [])
 
 
 # ------------------------------------------------------------ any interleaving
