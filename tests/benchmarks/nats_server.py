@@ -7,7 +7,8 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,27 +81,59 @@ class NatsClient:
         self._runner.run(self._connection.close())
         self._runner.close()
 
-    def create_stream(self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0) -> None:
-        config = StreamConfig(name=name, subjects=list(subjects), duplicate_window=duplicate_window)
+    def create_stream(
+        self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0, **allowed: bool
+    ) -> None:
+        config = StreamConfig(
+            name=name, subjects=list(subjects), duplicate_window=duplicate_window, **allowed
+        )
         self._runner.run(self._jetstream.add_stream(config))
 
     def publish_all(self, subjects: Sequence[str], payload: bytes, ids: Sequence[str] | None = None) -> None:
         """Pipelined, the fastest way that nats-py has; returns when every ack was received and looked at."""
+        headers = None if ids is None else ({"Nats-Msg-Id": msg_id} for msg_id in ids)
+        self._runner.run(self._publish_soon(subjects, payload, headers))
 
-        async def publish() -> None:
-            send = self._jetstream.publish_async
-            if ids is None:
-                futures = [await send(subject, payload) for subject in subjects]
-            else:
-                futures = [
-                    await send(subject, payload, headers={"Nats-Msg-Id": msg_id})
-                    for subject, msg_id in zip(subjects, ids, strict=True)
-                ]
-            await self._jetstream.publish_async_completed()
-            for future in futures:
-                future.result()
+    def publish_with_headers(
+        self, subjects: Sequence[str], payload: bytes, headers: Sequence[dict[str, str]]
+    ) -> None:
+        self._runner.run(self._publish_soon(subjects, payload, headers))
 
-        self._runner.run(publish())
+    def publish_expecting(
+        self, subjects: Sequence[str], payload: bytes, last_sequences: Sequence[int]
+    ) -> None:
+        headers = ({"Nats-Expected-Last-Subject-Sequence": str(last)} for last in last_sequences)
+        self._runner.run(self._publish_soon(subjects, payload, headers))
+
+    async def _publish_soon(
+        self, subjects: Sequence[str], payload: bytes, headers: Iterable[dict[str, str]] | None
+    ) -> None:
+        send = self._jetstream.publish_async
+        if headers is None:
+            futures = [await send(subject, payload) for subject in subjects]
+        else:
+            futures = [
+                await send(subject, payload, headers=given)
+                for subject, given in zip(subjects, headers, strict=True)
+            ]
+        await self._jetstream.publish_async_completed()
+        for future in futures:
+            future.result()
+
+    def publish_batches(self, subject: str, payload: bytes, size: int, batches: int, at_once: int) -> None:
+        """As the clients with batches do: nobody answers the messages before the last, which commits."""
+
+        async def one(_: int) -> None:
+            batch = uuid.uuid4().hex
+            for number in range(1, size):
+                headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
+                await self._connection.publish(subject, payload, headers=headers)
+            headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(size), "Nats-Batch-Commit": "1"}
+            ack = await self._jetstream.publish(subject, payload, headers=headers)
+            if ack.batch_size != size:
+                raise RuntimeError(f"a batch of {size} was acknowledged with {ack.batch_size}")
+
+        self._runner.run(in_waves(one, range(batches), at_once))
 
     def publish(self, subject: str, payload: bytes) -> None:
         self._runner.run(self._jetstream.publish(subject, payload))

@@ -27,8 +27,13 @@ class RailgunClient:
         self._runner.close()
         self.sync.close()
 
-    def create_stream(self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0) -> None:
-        self.sync.create_stream(name, subjects=list(subjects), duplicate_window=duplicate_window)
+    def create_stream(
+        self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0, **allowed: bool
+    ) -> None:
+        config = railgun.StreamConfig(
+            name=name, subjects=list(subjects), duplicate_window=duplicate_window, **allowed
+        )
+        self.sync.create_stream(config)
 
     def publish_all(self, subjects: Sequence[str], payload: bytes, ids: Sequence[str] | None = None) -> None:
         """Pipelined; returns when every ack was received and looked at."""
@@ -39,9 +44,39 @@ class RailgunClient:
             futures = [
                 send(subject, payload, msg_id=msg_id) for subject, msg_id in zip(subjects, ids, strict=True)
             ]
+        self._acked(futures)
+
+    def publish_with_headers(
+        self, subjects: Sequence[str], payload: bytes, headers: Sequence[dict[str, str]]
+    ) -> None:
+        send = self.sync.publish_soon
+        self._acked(
+            [send(subject, payload, headers=given) for subject, given in zip(subjects, headers, strict=True)]
+        )
+
+    def publish_expecting(
+        self, subjects: Sequence[str], payload: bytes, last_sequences: Sequence[int]
+    ) -> None:
+        send = self.sync.publish_soon
+        self._acked(
+            [
+                send(subject, payload, expected_last_subject_sequence=last)
+                for subject, last in zip(subjects, last_sequences, strict=True)
+            ]
+        )
+
+    def _acked(self, futures: Sequence[railgun.PublishFuture]) -> None:
         self.sync.flush(_FLUSH_SECONDS)
         for future in futures:
             future.result()
+
+    def publish_batches(self, subject: str, payload: bytes, size: int, batches: int, at_once: int) -> None:
+        async def one(_: int) -> None:
+            async with self._async.batch() as batch:
+                for _ in range(size):
+                    batch.add(subject, payload)
+
+        self._runner.run(in_waves(one, range(batches), at_once))
 
     def publish(self, subject: str, payload: bytes) -> None:
         self.sync.publish(subject, payload)

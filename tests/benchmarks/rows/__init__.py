@@ -20,11 +20,25 @@ from tests.benchmarks.rows.pipeline import HandingOver
 from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
 from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
+from tests.benchmarks.rows.special_publishing import (
+    BatchesOf100,
+    BatchesOf1000,
+    Counting,
+    CountingMany,
+    PipelinedConditions,
+    PipelinedHeaders,
+)
 
 ROWS: tuple[Row, ...] = (
     Pipelined(),
     PipelinedIds(),
     PipelinedSubjects(),
+    PipelinedHeaders(),
+    PipelinedConditions(),
+    Counting(),
+    CountingMany(),
+    BatchesOf100(),
+    BatchesOf1000(),
     OneAtATime(),
     GetAtOnce(),
     LastAtOnce(),

@@ -31,10 +31,19 @@ class StreamClient(Protocol):
     @property
     def consumers(self) -> Consumers: ...
     def create_stream(
-        self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0
+        self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0, **allowed: bool
     ) -> None: ...
     def publish_all(
         self, subjects: Sequence[str], payload: bytes, ids: Sequence[str] | None = None
+    ) -> None: ...
+    def publish_with_headers(
+        self, subjects: Sequence[str], payload: bytes, headers: Sequence[dict[str, str]]
+    ) -> None: ...
+    def publish_expecting(
+        self, subjects: Sequence[str], payload: bytes, last_sequences: Sequence[int]
+    ) -> None: ...
+    def publish_batches(
+        self, subject: str, payload: bytes, size: int, batches: int, at_once: int
     ) -> None: ...
     def publish(self, subject: str, payload: bytes) -> None: ...
     def publish_one_by_one(self, subject: str, payload: bytes, count: int) -> list[float]: ...
@@ -56,10 +65,10 @@ def both(arena: Arena) -> Iterator[dict[str, StreamClient]]:
         yield {RAILGUN: own, NATS: peer}
 
 
-def new_stream(client: StreamClient, *, duplicate_window: float = 120.0) -> str:
+def new_stream(client: StreamClient, *, duplicate_window: float = 120.0, **allowed: bool) -> str:
     """A stream that nobody has used; it captures everything below its own name in lower case."""
     name = f"S{next(_numbers)}"
-    client.create_stream(name, [f"{name.lower()}.>"], duplicate_window=duplicate_window)
+    client.create_stream(name, [f"{name.lower()}.>"], duplicate_window=duplicate_window, **allowed)
     return name
 
 
