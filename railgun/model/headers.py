@@ -88,7 +88,10 @@ def block_size(headers: Headers) -> int:
     """Bytes that the headers count for: name, colon, value, CRLF each, CRLF at the end; 0 without headers (STO-04)."""
     if not headers:
         return 0
-    return 2 + sum(len(name.encode("utf-8")) + 3 + len(value) for name, value in headers)
+    size = 2
+    for name, value in headers:
+        size += (len(name) if name.isascii() else len(name.encode("utf-8"))) + 3 + len(value)
+    return size
 
 
 def normalise(headers: HeaderInput | None) -> list[tuple[str, bytes]]:
@@ -99,17 +102,27 @@ def normalise(headers: HeaderInput | None) -> list[tuple[str, bytes]]:
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     result: list[tuple[str, bytes]] = []
     for name, given in pairs:
-        values = [given] if isinstance(given, str | bytes) else list(given)
-        checked = _checked_name(name)
-        result += [(checked, value.encode("utf-8") if isinstance(value, str) else value) for value in values]
+        if name not in _known_names:
+            _check_name(name)
+        if isinstance(given, str):
+            result.append((name, given.encode("utf-8")))
+        elif isinstance(given, bytes):
+            result.append((name, given))
+        else:
+            result += [(name, value.encode("utf-8") if isinstance(value, str) else value) for value in given]
     return result
 
 
-def _checked_name(name: str) -> str:
+_known_names: set[str] = set()  # that were checked before: few differ
+_MOST_NAMES = 10_000
+
+
+def _check_name(name: str) -> None:
     if not name or any(char in ":\r\n" for char in name):
         raise ValueError(f"{name!r} cannot name a header: it is empty or holds a colon or a line break")
     if name.startswith(RESERVED_PREFIX):
         raise ValueError(
             f"the header {name!r} is railgun's own: names that begin with {RESERVED_PREFIX!r} are reserved"
         )
-    return name
+    if len(_known_names) < _MOST_NAMES:
+        _known_names.add(name)

@@ -17,6 +17,7 @@ from railgun.model import headers as h
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
 
+_Added = tuple[str, bytes, HeaderList, int]  # subject, payload, headers, and the size of them all
 _OF_THE_PROTOCOL = frozenset({h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT})
 
 
@@ -26,9 +27,10 @@ class BatchMessages:
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection = connection
         self._timeout = timeout
-        self._messages: list[tuple[str, bytes, HeaderList]] = []
+        self._messages: list[_Added] = []
         self._state = "new"
         self.id = uuid.uuid4().hex
+        self._own = (h.BATCH_ID, self.id.encode())
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -45,14 +47,16 @@ class BatchMessages:
             raise ConfigError("messages are added inside the block of the batch: with rg.batch() as batch: …")
         if msg_id is not None:
             raise ConfigError("a message of a batch takes no msg_id: batches are not de-duplicated")
-        given = message_headers(options) if options else []
-        if any(name in _OF_THE_PROTOCOL for name, _ in given):
-            raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
-        sequence = str(len(self._messages) + 1).encode()
-        headers = [*given, (h.BATCH_ID, self.id.encode()), (h.BATCH_SEQUENCE, sequence)]
+        place = (h.BATCH_SEQUENCE, b"%d" % (len(self._messages) + 1))
+        if options:
+            headers = message_headers(options)
+            if any(name in _OF_THE_PROTOCOL for name, _ in headers):
+                raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
+            headers += (self._own, place)
+        else:
+            headers = [self._own, place]
         data = payload_bytes(payload)
-        message_size(subject, data, "", headers)
-        self._messages.append((subject, data, headers))
+        self._messages.append((subject, data, headers, message_size(subject, data, "", headers)))
 
     def give_up(self) -> None:
         """Nothing of it was sent, and nothing will be."""
@@ -66,8 +70,10 @@ class BatchMessages:
         messages, self._state = self._messages, "over"
         if not messages:
             return None
-        lane = yield from self._lane(dict.fromkeys(subject for subject, _, _ in messages))
-        messages[-1][2].append((h.BATCH_COMMIT, b"1"))
+        lane = yield from self._lane(dict.fromkeys(subject for subject, _, _, _ in messages))
+        subject, payload, headers, _ = messages[-1]
+        headers.append((h.BATCH_COMMIT, b"1"))
+        messages[-1] = subject, payload, headers, message_size(subject, payload, "", headers)
         packs = _packs(lane, messages, self._timeout)
         self._messages = []
         for pack in packs:
@@ -103,11 +109,10 @@ class BatchMessages:
         return next(iter(found.values()))
 
 
-def _packs(lane: Lane, messages: list[tuple[str, bytes, HeaderList]], timeout: float) -> list[Pack]:
+def _packs(lane: Lane, messages: list[_Added], timeout: float) -> list[Pack]:
     """The messages in as few packs as may be."""
     packs: list[Pack] = []
-    for subject, payload, headers in messages:
-        size = message_size(subject, payload, "", headers)
+    for subject, payload, headers, size in messages:
         full = not packs or len(packs[-1].payloads) >= PACK_MESSAGES or packs[-1].size + size > PACK_BYTES
         if full:
             packs.append(Pack(lane.stream, silent=lane.no_ack))

@@ -1,19 +1,22 @@
 """The Avro bytes of a pack, written column by column.
 
-The general encoder costs 0.7 µs a message, this one 0.2 (seen), and every publish pays it. The bytes are the same: a test holds
-the two to that. Packs with headers go the general way.
+The general encoder costs 0.7 µs a message, this one 0.2 (seen), and every publish pays it; with two headers 2.5 µs and 1. The
+bytes are the same: a test holds the two to that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
+from railgun.model.headers import HeaderList
 from railgun.protocol.commands import PublishPack
 
-_lengths: dict[int, bytes] = {}  # of payloads and texts: few differ
+_lengths: dict[int, bytes] = {}  # of payloads, texts and headers: few differ
 
 
 def encode_pack(pack: PublishPack) -> bytes:
     """The same bytes as ``pack.encode()``."""
-    if pack.headers or not pack.payloads:
+    if not pack.payloads:
         return pack.encode()
     count = _long(len(pack.payloads))
     known = {subject: _text(subject) for subject in set(pack.subjects)}
@@ -23,7 +26,11 @@ def encode_pack(pack: PublishPack) -> bytes:
     if pack.ids:
         parts.append(count)
         parts += map(_text, pack.ids)
-    parts += (b"\0", b"\0", count)  # the end of the ids, no headers, the payloads
+    parts.append(b"\0")
+    if pack.headers:
+        parts.append(count)
+        _add_headers(parts, pack.headers)
+    parts += (b"\0", count)  # the end of the headers, the payloads
     parts += [
         part
         for payload in pack.payloads
@@ -33,12 +40,26 @@ def encode_pack(pack: PublishPack) -> bytes:
     return b"".join(parts)
 
 
+def _add_headers(parts: list[bytes], headers: list[HeaderList]) -> None:
+    names: dict[str, bytes] = {}
+    for given in headers:
+        if given:
+            parts.append(_lengths.get(len(given)) or _length(given))
+            for name, value in given:
+                parts += (
+                    names.get(name) or names.setdefault(name, _text(name)),
+                    _lengths.get(len(value)) or _length(value),
+                    value,
+                )
+        parts.append(b"\0")
+
+
 def _text(text: str) -> bytes:
     data = text.encode("utf-8")
     return (_lengths.get(len(data)) or _length(data)) + data
 
 
-def _length(data: bytes) -> bytes:
+def _length(data: Sized) -> bytes:
     encoded = _long(len(data))
     if len(_lengths) < 10_000:
         _lengths[len(data)] = encoded

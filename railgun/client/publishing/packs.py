@@ -70,7 +70,8 @@ class Pack(Settlement[PackReply]):
 
     def settle(self, value: PackReply | None, error: RailgunError | None, wakeups: Wakeups) -> None:
         if not self.done and self.headers:
-            self._batches = dict(_batches_of(self.headers))
+            # of a whole batch, nobody but its commit has an ack
+            self._batches = dict(_batches_of(self.headers, len(self.headers) - 1 if self.whole else 0))
         super().settle(value, error, wakeups)
         self.ids, self.headers, self.payloads = [], [], []  # a future that is kept must not keep the payloads
 
@@ -129,9 +130,11 @@ class Pack(Settlement[PackReply]):
         return api_error(*refusal, stream=self.stream)
 
 
-def _batches_of(headers: list[HeaderList]) -> Iterator[tuple[int, tuple[str, int]]]:
-    """The messages that belong to batches, by index: the id, and what the batch stores up to there."""
-    for index, given in enumerate(headers):
+def _batches_of(headers: list[HeaderList], start: int) -> Iterator[tuple[int, tuple[str, int]]]:
+    """The messages from ``start`` on that belong to batches, by index: the id, and what the batch stores up to there."""
+    if BATCH_ID not in {name for given in headers for name, _ in given}:
+        return
+    for index, given in enumerate(headers[start:], start):
         identity = first(given, BATCH_ID)
         if identity is not None:
             number = (first(given, BATCH_SEQUENCE) or b"").strip()
