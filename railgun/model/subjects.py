@@ -87,7 +87,7 @@ class Filter:
     No patterns, an empty one, or ``>`` select everything (SUB-11). Compare and hash by the patterns.
     """
 
-    __slots__ = ("_among", "everything", "literal", "matches", "patterns")
+    __slots__ = ("_among", "_compiled", "everything", "literal", "matches", "patterns")
 
     def __init__(self, patterns: str | Iterable[str] = ()) -> None:
         given = (patterns,) if isinstance(patterns, str) else tuple(dict.fromkeys(patterns))
@@ -96,7 +96,9 @@ class Filter:
         self.literal: str | None = None
         if len(self.patterns) == 1 and not has_wildcard(self.patterns[0]):
             self.literal = self.patterns[0]
-        self.matches = self._compile()  # whether a literal subject passes
+        self._compiled: Callable[[str], bool] | None = None
+        # Whether a literal subject passes. Compiling costs far more than one match, and many filters are never asked.
+        self.matches: Callable[[str], bool] = self._compile_and_match
         self._among: re.Pattern[str] | None = None
 
     def places(self, joined: str) -> list[int]:
@@ -120,6 +122,12 @@ class Filter:
             at = match.start() + 1
             found.append(place)
         return found
+
+    def _compile_and_match(self, subject: str) -> bool:
+        compiled = self._compiled
+        if compiled is None:
+            self.matches = self._compiled = compiled = self._compile()
+        return compiled(subject)
 
     def _compile(self) -> Callable[[str], bool]:
         if self.everything:

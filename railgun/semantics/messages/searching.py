@@ -30,8 +30,9 @@ def newest(stored: StoredMessages, wanted: Filter) -> Steps[int]:
         return stored.last_of(wanted.literal)
     top = at = stored.last_seq  # nothing matches between the two, and above the upper one nobody has looked
     place, best, cost = BEGINNING, 0, 0
-    if not stored.subjects_sorted:
+    if not stored.subjects_sorted and stored.looked_at < stored.num_subjects:
         found, at, cost = _down(stored, at, stored.first_seq, wanted, _FIRST_BLOCKS)
+        stored.looked_at += cost + 1
         if found or at < stored.first_seq:
             return found
     while True:
@@ -231,7 +232,7 @@ def _down(stored: StoredMessages, at: int, lowest: int, wanted: Filter, blocks: 
     cost = 0
     if at >= index.tail_base:
         for entry in index.descending(at, max(index.tail_base, lowest), wanted):
-            return entry.sequence, at, cost
+            return entry.sequence, at, at - entry.sequence
         cost, at = at + 1 - index.tail_base, index.tail_base - 1
     for _ in range(blocks):
         block = index.block_up_to(at) if at >= lowest else None

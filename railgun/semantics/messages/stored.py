@@ -37,6 +37,7 @@ class StoredMessages:
         self._subject_gone: Callable[[str], None] | None = (
             None  # told of a subject that lost its last message
         )
+        self.looked_at = 0  # messages, by searches that might have put the subjects in order instead
         self.subjects_built = 0  # how often it was: a place in an earlier one says nothing
         self.open_index()
 

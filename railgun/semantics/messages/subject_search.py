@@ -7,15 +7,18 @@ search goes on there. So ``orders.42.>`` costs its matches, and ``a.*.c`` about 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from sortedcontainers import SortedList
 
+from railgun.model import subjects
 from railgun.model.subjects import Filter
 
 _AFTER_DOT = chr(ord(".") + 1)
 _LEAST = "\0"  # below every character of a subject
 _FEW = 1_000
+_FEW_STEPS = 64  # for so few, compiling the pattern costs more than it spares
 _FORGOTTEN = 100_000
 
 
@@ -63,7 +66,8 @@ def scan(
 
     ``seek`` gives the subjects from a text on, ascending.
     """
-    tokens, matches = pattern.split("."), Filter(pattern).matches
+    tokens = pattern.split(".")
+    matches = Filter(pattern).matches if steps > _FEW_STEPS else partial(subjects.matches, pattern)
     found: list[str] = []
     at, ahead = begin, seek(begin)
     while steps > 0:

@@ -213,3 +213,13 @@ def test_one_message_far_ahead_is_found_at_once(looks: list[int]) -> None:
     (frame,) = shards.answers[request]
     assert json.loads(frame.body)["message"]["seq"] == 3_841
     assert len(set(looks)) <= 1
+
+
+def test_who_searches_often_has_the_subjects_put_in_order() -> None:
+    """A condition on a wildcard comes with each publish: it must not look at the newest messages each time."""
+    state = stream_of([[f"a.{number}" for number in range(20)]], [], per_subject=-1, held=None)
+    assert state.last_matching(Filter(["a.*"])) == 20
+    assert not state.subjects_sorted  # the newest message was near: nothing to put in order for
+    for number in range(20):
+        assert state.last_matching(Filter([f"*.{number}"])) == number + 1
+    assert state.subjects_sorted
