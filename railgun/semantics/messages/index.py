@@ -147,9 +147,9 @@ class MessageIndex(BlockStore):
         """One more message; its sequence."""
         return self._tail.append(subject, size, time, expiry)
 
-    def extend(self, subjects: list[str], sizes: list[int], time: int) -> int:
-        """Append many at once; the sequence of the first."""
-        return self._tail.extend(subjects, sizes, time)
+    def extend(self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int]) -> int:
+        """Append many at once; the sequence of the first. ``expiries``: of those that have one, by their place."""
+        return self._tail.extend(subjects, sizes, time, expiries)
 
     def extend_at(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
         """Append many at once, each with a time of its own; the sequence of the first."""

@@ -191,8 +191,8 @@ class StoredMessages:
         self._count(sequence, 1, size, time)
         return sequence
 
-    def _add_run(self, subjects: list[str], sizes: list[int], time: int) -> int:
-        first = self.index.extend(subjects, sizes, time)
+    def _add_run(self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int]) -> int:
+        first = self.index.extend(subjects, sizes, time, expiries)
         self._by_subject.add_run(subjects, first)
         self._count(first, len(sizes), sum(sizes), time)
         return first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from railgun.model.subjects import Filter
 from railgun.semantics.messages.blocks import BLOCK_SIZE, Block, Entry, build
@@ -73,9 +73,11 @@ class Tail:
         self._times.append(time)
         return sequence
 
-    def extend(self, subjects: list[str], sizes: list[int], time: int) -> int:
-        """Many more at once; the sequence of the first."""
-        sequence = self.end
+    def extend(self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int]) -> int:
+        """Many more at once; the sequence of the first. ``expiries``: of those that have one, by their place."""
+        sequence, before = self.end, len(self._sizes)
+        for place, expiry in expiries.items():
+            self._expiries[before + place] = expiry
         self._subjects += subjects
         self._sizes += sizes
         self._times += [time] * len(sizes)

@@ -27,6 +27,13 @@ def needs_trim(state: OwnedStream, count: int, size: int) -> bool:
     return (0 < config.max_msgs < state.messages + count) or (0 < config.max_bytes < state.bytes + size)
 
 
+def space(state: OwnedStream, platform: ClusterLimits, room: int) -> int:
+    """Bytes that the platform has left for the stream. ``room``: for all streams."""
+    if not platform.max_stream_bytes or state.config.max_bytes > 0:
+        return room
+    return min(room, platform.max_stream_bytes - state.bytes)
+
+
 def check(
     state: OwnedStream,
     subject: str,

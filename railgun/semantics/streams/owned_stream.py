@@ -9,6 +9,7 @@ aborted drops the whole object: the next use loads it again from the table.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 
 from railgun.model.durations import to_nanos
@@ -197,10 +198,16 @@ class OwnedStream(StoredMessages):
         """Whether a message on the subject is to be stored: under interest, only if a consumer wants it (RET-12)."""
         return self.config.retention != "interest" or self.consumers.interested(subject)
 
-    def store_run(self, subjects: list[str], sizes: list[int], time: int) -> int:
-        """Many messages without expiry or kept bodies; the sequence of the first."""
+    def store_run(
+        self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int] | None = None
+    ) -> int:
+        """Many messages without kept bodies; the sequence of the first. ``expiries``: of those that have one, by their place."""
         self._stored += len(sizes)
-        return self._add_run(subjects, sizes, time)
+        first = self._add_run(subjects, sizes, time, expiries or {})
+        for place, expiry in expiries.items() if expiries else ():
+            if expiry != NEVER:
+                self.expiry.add(abs(expiry), first + place)
+        return first
 
     def store_columns(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
         """As :meth:`store_run`, with a time for each message."""

@@ -13,6 +13,7 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
+from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import STAGED
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import batches
@@ -52,6 +53,26 @@ class Batches:
         if decided != STAGED:
             drain.touch(state)
         return decided
+
+    def stage_more(
+        self, state: OwnedStream, pack: PublishPack, start: int, stop: int, drain: OpenDrain
+    ) -> int:
+        """Stage the messages from ``start`` on that plainly continue the batch of the one before, which was staged; how many.
+
+        What ends a batch, or is not certain to be taken, is left to :meth:`receive`.
+        """
+        place = batches.place_of(instructions(pack.headers[start - 1]))
+        assert isinstance(place, BatchPlace), "the message before was staged"
+        batch = self._staging.get(BatchKey(state.incarnation, place.batch))
+        assert batch is not None, "the message before was staged"
+        stop = min(stop, start + self._limits.max_batch_messages - len(batch.messages))
+        more = batches.continuation(
+            state, pack.subjects, pack.ids, pack.headers, pack.payloads, start, stop, len(batch.messages) + 1
+        )
+        added = self._staging.add_run(batch, more) if more else 0
+        if added:
+            self._staging.heard(batch, drain.received, drain.moment)
+        return added
 
     def _receive(self, state: OwnedStream, message: NewMessage, drain: OpenDrain) -> Refusal | int:
         given = instructions(message.headers)

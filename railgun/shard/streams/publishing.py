@@ -81,9 +81,8 @@ class Publishing:
         if self._limits.max_in_flight:  # PUB-20
             taken = min(count, self._limits.max_in_flight - drain.in_flight)
         drain.in_flight += taken
-        of_batches = [index for index, one in enumerate(pack.headers[:taken]) if is_of_batch(one)]
-        if of_batches:
-            outcome = self._store_with_batches(state, pack, of_batches, taken, drain)
+        if h.BATCH_ID in {name for given in pack.headers for name, _ in given}:
+            outcome = self._store_with_batches(state, pack, taken, drain)
         else:
             outcome = self._store_some(state, pack, 0, taken, drain)
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
@@ -113,27 +112,29 @@ class Publishing:
         )
 
     def _store_with_batches(
-        self, state: OwnedStream, pack: PublishPack, of_batches: list[int], taken: int, drain: OpenDrain
+        self, state: OwnedStream, pack: PublishPack, taken: int, drain: OpenDrain
     ) -> PackOutcome:
         """Decide a pack in order: messages of batches, and runs of others between them."""
-        outcome, reached = PackOutcome(), 0
-        for index in [*of_batches, taken]:
-            if reached < index:
-                outcome.join(self._store_some(state, pack, reached, index, drain), reached)
-            if index < taken:
-                headers = pack.headers[index]
-                if pack.ids and pack.ids[index]:
-                    headers = [*headers, (h.MSG_ID, pack.ids[index].encode("utf-8"))]
-                decided = self.batches.receive(
-                    state, pack.subjects[index], headers, pack.payloads[index], drain
-                )
-                if isinstance(decided, Refusal):
-                    outcome.refused.append((index, decided))
-                elif decided == STAGED:
-                    outcome.duplicates.append((index, STAGED))
-                else:
-                    outcome.stored(index, decided)
-            reached = index + 1
+        outcome, index = PackOutcome(), 0
+        of_batches = [*map(is_of_batch, pack.headers[:taken]), True]
+        while index < taken:
+            if not of_batches[index]:
+                end = min(of_batches.index(True, index), taken)
+                outcome.join(self._store_some(state, pack, index, end, drain), index)
+                index = end
+                continue
+            headers = pack.headers[index]
+            if pack.ids and pack.ids[index]:
+                headers = [*headers, (h.MSG_ID, pack.ids[index].encode("utf-8"))]
+            decided = self.batches.receive(state, pack.subjects[index], headers, pack.payloads[index], drain)
+            if decided == STAGED:
+                outcome.duplicates.append((index, STAGED))
+                more = self.batches.stage_more(state, pack, index + 1, taken, drain)
+                outcome.duplicates += [(index + step, STAGED) for step in range(1, more + 1)]
+                index += more
+            else:
+                outcome.add(index, decided)
+            index += 1
         return outcome
 
     def _commit(self, state: OwnedStream, messages: list[NewMessage], drain: OpenDrain) -> Refusal | int:

@@ -6,7 +6,7 @@ committed. Batches and bytes are bounded, for the whole worker (BAT-24).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
@@ -90,11 +90,25 @@ class Staging:
         size = _OBJECTS + len(message.payload) + block_size(message.headers)
         if self._memory.staged.total + size > self._memory.staged.limit:
             return refusals.TOO_MANY_BATCHES
-        self._undo.on_undo(partial(_take_back, batch, batch.bytes))
+        self._undo.on_undo(partial(_cut, batch, len(batch.messages), batch.bytes))
         batch.messages.append(message)
         batch.bytes += size
         self._note(0, size)
         return None
+
+    def add_run(self, batch: StagedBatch, messages: Sequence[tuple[NewMessage, int]]) -> int:
+        """Put messages, each with the bytes of its headers and payload, behind the others, as far as the worker may hold them; how many."""
+        room, size, added = self._memory.staged.limit - self._memory.staged.total, 0, 0
+        for _, own in messages:
+            if size + _OBJECTS + own > room:
+                break
+            size += _OBJECTS + own
+            added += 1
+        self._undo.on_undo(partial(_cut, batch, len(batch.messages), batch.bytes))
+        batch.messages += [message for message, _ in messages[:added]]
+        batch.bytes += size
+        self._note(0, size)
+        return added
 
     def heard(self, batch: StagedBatch, received: int, moment: int) -> None:
         """A message of the batch came, which restarts its time (BAT-38)."""
@@ -153,8 +167,8 @@ class Staging:
         self._memory.staged.excess(self._holder, self._bytes)
 
 
-def _take_back(batch: StagedBatch, size: int) -> None:
-    batch.messages.pop()
+def _cut(batch: StagedBatch, count: int, size: int) -> None:
+    del batch.messages[count:]
     batch.bytes = size
 
 

@@ -1,8 +1,6 @@
-"""Publishing in columns, in packs and one by one: the same outcome; and no limit is ever exceeded."""
+"""Publishing packs of anything: no limit is ever exceeded, and compaction keeps what exists."""
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,211 +8,22 @@ from hypothesis import strategies as st
 
 from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
-from railgun.model.refusals import Refusal
-from railgun.model.stream_config import StreamConfig, SubjectTransform
-from railgun.protocol.topics import Names
+from railgun.model.stream_config import StreamConfig
 from railgun.semantics.steps import finish
 from railgun.semantics.streams import backlog, limits, ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publishing import publish
 from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
-from railgun.semantics.streams.publishing.publish import publish_pack
-from railgun.state.table import MemoryTable, Overlay
-
-NO_LIMITS = ClusterLimits()
-SUBJECTS = ("a.x", "a.y", "b", "no.where", "a.*")
-
-
-class Pack(NamedTuple):
-    subjects: list[str]
-    ids: list[str]
-    headers: list[list[tuple[str, bytes]]]
-    payloads: list[bytes]
-    later: int = 0
-
-
-def stream(config: StreamConfig) -> OwnedStream:
-    return OwnedStream(Overlay(MemoryTable()), "S", 1, config, 0, Names().log("S"))
-
-
-def visible(state: OwnedStream) -> dict[str, Any]:
-    """Everything that a rule could look at."""
-    return {
-        "messages": state.messages,
-        "bytes": state.bytes,
-        "first": state.first_seq,
-        "last": state.last_seq,
-        "last_id": state.last_msg_id,
-        "last_time": state.last_time,
-        "entries": list(state.iterate()),
-        "subjects": state.subjects(),
-        "ids": state.window.everything(),
-        "tombstones": state.tombstones,
-        "bodies": list(state.overlay.scan(b"p")),
-        "totals": list(state.overlay.scan(b"t")),
-    }
-
-
-# ------------------------------------------------------------ strategies
-
-configs = st.builds(
-    dict,
-    max_msgs=st.sampled_from([-1, -1, 1, 3, 7]),
-    max_bytes=st.sampled_from([-1, -1, 150, 400]),
-    max_msgs_per_subject=st.sampled_from([-1, -1, -1, 1, 2]),
-    max_msg_size=st.sampled_from([-1, -1, 20]),
-    discard=st.sampled_from(["old", "old", "new"]),
-    discard_new_per_subject=st.booleans(),
-    storage=st.sampled_from(["file", "memory"]),
-    allow_direct=st.booleans(),
-    allow_rollup_hdrs=st.booleans(),
-    allow_msg_ttl=st.booleans(),
-    duplicate_window=st.sampled_from([0.0, 1e-8, 100.0]),
-    allow_msg_counter=st.booleans(),
-    transform=st.booleans(),
-).map(
-    lambda fields: StreamConfig(
-        name="S",
-        subjects=["a.*", "b"],
-        subject_transform=SubjectTransform(src="a.*", dest="a.{{wildcard(1)}}.t")
-        if fields.pop("transform")
-        else None,
-        **fields
-        | ({"discard": "old", "allow_msg_ttl": False} if fields["allow_msg_counter"] else {})
-        | {
-            "discard_new_per_subject": fields["discard_new_per_subject"]
-            and fields["discard"] == "new"
-            and not fields["allow_msg_counter"]
-        },
-    )
+from tests.support.publish_packs import (
+    NO_LIMITS,
+    Pack,
+    by_index,
+    configs,
+    decide,
+    packs,
+    platforms,
+    stream,
+    visible,
 )
-conditions = st.sampled_from(
-    [
-        (h.EXPECTED_LAST_SEQUENCE, b"2"),
-        (h.EXPECTED_LAST_SEQUENCE, b"x"),
-        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"0"),
-        (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"1"),
-        (h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, b">"),
-        (h.EXPECTED_LAST_MSG_ID, b"1"),
-        (h.EXPECTED_STREAM, b"S"),
-        (h.EXPECTED_STREAM, b"T"),
-        (h.ROLLUP, b"sub"),
-        (h.ROLLUP, b"all"),
-        (h.TTL, b"5"),
-        (h.TTL, b"never"),
-        (h.MSG_ID, b"1"),
-        (h.INCREMENT, b"+2"),
-        (h.INCREMENT, b"2.5"),
-        (h.INCREMENT, b""),
-        ("other", b"value"),
-    ]
-)
-increments = st.sampled_from([b"+1", b"-3", b"5", b" 0", b"9223372036854775807", b"-9223372036854775808"])
-
-
-@st.composite
-def packs(draw: st.DrawFn, *, with_headers: bool = True) -> Pack:
-    count = draw(st.integers(0, 6))
-    of = lambda one: draw(st.lists(one, min_size=count, max_size=count))  # noqa: E731
-    kinds = ["plain", "plain", "ids", "headers", "both", "counting", "counting"]
-    kind = draw(st.sampled_from(kinds if with_headers else ["plain", "ids"]))
-    with_ids = kind in ("ids", "both") or (kind == "counting" and draw(st.booleans()))
-    headers: list[list[tuple[str, bytes]]] = []
-    if kind == "counting":
-        headers = [[(h.INCREMENT, text)] for text in of(increments)]
-    elif kind in ("headers", "both"):
-        headers = of(st.lists(conditions, max_size=2))
-    return Pack(
-        of(st.sampled_from(SUBJECTS)) if draw(st.booleans()) else of(st.sampled_from(SUBJECTS[:3])),
-        of(st.sampled_from(["", "1", "2", "3", "4", "5", "6", "7"])) if with_ids else [],
-        headers,
-        [b""] * count if kind == "counting" else of(st.binary(max_size=25)),
-        draw(st.integers(0, 12)),
-    )
-
-
-platforms = st.sampled_from([NO_LIMITS, NO_LIMITS, ClusterLimits(max_stream_bytes=200)])
-rooms = st.sampled_from([1 << 60, 1 << 60, 130])
-
-
-def decide(
-    state: OwnedStream, pack: Pack, time: int, platform: ClusterLimits, room: int, log: Stored
-) -> PackOutcome:
-    return publish_pack(
-        state, pack.subjects, pack.ids, pack.headers, pack.payloads, time, platform, room - state.bytes, log
-    )
-
-
-def by_index(outcome: PackOutcome) -> dict[int, int | Refusal | tuple[int, int]]:
-    """The sequence of each stored message, minus the original's of a duplicate, the refusal of the others.
-
-    Of an increment sequence and total.
-    """
-    result: dict[int, int | Refusal | tuple[int, int]] = dict(outcome.refused)
-    result |= {index: -sequence for index, sequence in outcome.duplicates}
-    for start, length, first in outcome.runs:
-        result |= {start + step: first + step for step in range(length)}
-    for index, total in outcome.values:
-        sequence = result[index]
-        assert isinstance(sequence, int)
-        result[index] = sequence, total
-    return result
-
-
-# ------------------------------------------------------------ the same outcome
-
-
-@settings(max_examples=150)
-@given(configs, st.lists(packs(), max_size=5), platforms, rooms)
-def test_columns_packs_and_single_messages_give_the_same_outcome(
-    config: StreamConfig, sent: list[Pack], platform: ClusterLimits, room: int
-) -> None:
-    fast, slow, single = stream(config), stream(config), stream(config)
-    logs = Stored(), Stored(), Stored()
-    time = 1_000
-    for pack in sent:
-        time += pack.later
-        outcome = by_index(decide(fast, pack, time, platform, room, logs[0]))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(publish, "_publish_columns", lambda *_: None)
-            assert by_index(decide(slow, pack, time, platform, room, logs[1])) == outcome
-        if not pack.payloads:
-            decide(single, pack, time, platform, room, logs[2])  # time goes on for it as well
-        for index in range(len(pack.payloads)):
-            one = Pack(*(column[index : index + 1] for column in pack[:4]))
-            assert by_index(decide(single, one, time, platform, room, logs[2])) == {0: outcome[index]}
-        single.window.expire(time)  # a pack without messages is none that could be sent one by one
-        assert sorted(outcome) == list(range(len(pack.payloads)))
-    assert visible(fast) == visible(slow) == visible(single)
-    assert _columns(logs[0]) == _columns(logs[1]) == _columns(logs[2])
-
-
-def _columns(log: Stored) -> tuple[Any, ...]:
-    return log.sequences, log.subjects, [list(one) for one in log.headers], log.payloads, log.times
-
-
-def test_the_column_path_is_taken_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the property above would compare a path with itself."""
-    taken = []
-    original = publish._publish_columns
-    monkeypatch.setattr(
-        publish, "_publish_columns", lambda *given: taken.append(original(*given)) or taken[-1]
-    )
-    state = stream(StreamConfig(name="S", subjects=["a.*"], duplicate_window=10))
-    decide(state, Pack(["a.x", "a.y"], ["1", "2"], [], [b"x", b"y"]), 5, NO_LIMITS, 1 << 60, Stored())
-    assert isinstance(taken[0], PackOutcome)
-
-
-def test_increments_alone_take_the_column_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "_publish_one", None)  # not asked
-    state = stream(StreamConfig(name="S", subjects=["a.*", "b"], duplicate_window=10, allow_msg_counter=True))
-    log = Stored()
-    first = Pack(["a.x", "b", "a.x"], ["1", "2", "3"], [[(h.INCREMENT, b"+4")]] * 3, [b""] * 3)
-    second = Pack(["a.x", "b"], [], [[(h.INCREMENT, b"-1")]] * 2, [b""] * 2)
-    assert decide(state, first, 5, NO_LIMITS, 1 << 60, log).values == [(0, 4), (1, 4), (2, 8)]
-    assert decide(state, second, 5, NO_LIMITS, 1 << 60, log).values == [(0, 7), (1, 3)]
-    assert log.payloads[-1] == b'{"val":"3"}'
-    assert list(log.headers[2]) == [(h.INCREMENT, b"+4"), (h.MSG_ID, b"3")]
 
 
 def test_an_empty_pack_changes_nothing() -> None:

@@ -13,7 +13,8 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.semantics.messages.budget import WorkerMemory
+from railgun.semantics.messages.budget import Pool, WorkerMemory
+from railgun.shard.streams.batching import Batches
 from tests.support.shards import Shards
 
 SECOND = 1_000_000_000
@@ -111,9 +112,9 @@ moves = st.one_of(
 )
 
 
-@given(st.lists(moves, min_size=15, max_size=40))
-@settings(max_examples=120, deadline=None)
-def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]]) -> None:
+@given(st.lists(moves, min_size=15, max_size=40), st.sampled_from([1, 3, 6]))
+@settings(max_examples=160, deadline=None)
+def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]], in_a_pack: int) -> None:
     limits = ClusterLimits(
         max_batch_messages=MOST, max_stream_batches=IN_FLIGHT, batch_timeout=TIMEOUT * SECOND
     )
@@ -121,8 +122,19 @@ def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]]) 
     shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
     shards.settle()
     model, sent = Model(), dict.fromkeys("XYZ", 0)
+    waiting: list[tuple[list[tuple[str, bytes]], bytes, int | Refusal]] = []
+
+    def publish(most: int) -> None:
+        """What waits is sent as one pack, if there is more than that."""
+        if len(waiting) > most:
+            headers, payloads, outcomes = map(list, zip(*waiting, strict=True))
+            first = shards.publish(STREAM, [STREAM] * len(waiting), headers=headers, payloads=payloads)
+            model.outcomes.update(enumerate(outcomes, first))
+            waiting.clear()
+
     for number, (kind, *values) in enumerate(history):
         payload = b"%d" % number
+        publish(in_a_pack - 1 if kind in ("publish", "message", "next") else 0)
         if kind == "drain":
             shards.step(0, values[0], abort=values[1])
         elif kind == "wait":
@@ -136,8 +148,7 @@ def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]]) 
             shards.restart(0)
             model.forget()
         elif kind == "publish":
-            request = shards.publish(STREAM, [STREAM], payloads=[payload])
-            model.outcomes[request] = model.publish(payload)
+            waiting.append(([], payload, model.publish(payload)))
         else:
             batch, sequence, commit, expected = (
                 (values[0], sent[values[0]] + 1, values[1], None) if kind == "next" else values
@@ -147,10 +158,10 @@ def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]]) 
                 headers.append((h.BATCH_COMMIT, commit.encode()))
                 if expected is not None:
                     headers.append((h.EXPECTED_LAST_SEQUENCE, b"%d" % expected))
-            request = shards.publish(STREAM, [STREAM], headers=[headers], payloads=[payload])
             outcome = model.message(batch, sequence, commit, payload, expected)
-            model.outcomes[request] = outcome
+            waiting.append((headers, payload, outcome))
             sent[batch] = sequence if outcome == 0 else 0
+    publish(0)
     shards.settle()
     assert shards.outcomes == model.outcomes
     seen = shards.snapshot()[STREAM]
@@ -158,6 +169,41 @@ def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]]) 
     assert [
         told(one.body) for drain in shards.drains for one in drain.advisories if b'"batch"' in one.body
     ] == (model.abandoned)
+
+
+def test_a_batch_in_one_pack_is_staged_as_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for its first message, and the one that commits."""
+    received = []
+    general = Batches.receive
+
+    def receive(self: Batches, *given: Any) -> int | Refusal:
+        received.append(given[3])
+        return general(self, *given)
+
+    monkeypatch.setattr(Batches, "receive", receive)
+    shards = Shards(1)
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    headers = [header("X", number) for number in range(1, 6)] + [header("X", 6, "1")]
+    first = shards.publish(STREAM, [STREAM] * 6, headers=headers, payloads=[b"%d" % one for one in range(6)])
+    shards.settle()
+    assert [shards.outcomes[first + index] for index in range(6)] == [0, 0, 0, 0, 0, 6]
+    assert received == [b"0", b"5"]
+
+
+def test_a_run_of_a_batch_ends_where_the_memory_does() -> None:
+    memory = WorkerMemory()
+    memory.staged = Pool(1_900)
+    shards = Shards(1, memory=memory)
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    headers = [header("X", number) for number in range(1, 6)]
+    first = shards.publish(STREAM, [STREAM] * 5, headers=headers, payloads=[b"x"] * 5)
+    shards.settle()
+    found = [shards.outcomes[first + index] for index in range(5)]
+    assert found[:3] == [0, 0, 0]
+    assert found[3:] == [refusals.TOO_MANY_BATCHES, refusals.BATCH_INCOMPLETE]
+    assert memory.staged.total == 0
 
 
 def told(body: bytes) -> tuple[str, str]:

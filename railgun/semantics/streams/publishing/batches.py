@@ -14,16 +14,18 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import API_LEVEL, ClusterLimits
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
+from railgun.semantics.streams import limits
 from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.counters import ReadBody
 from railgun.semantics.streams.publishing.expectations import number_in
 from railgun.semantics.streams.publishing.outcomes import NewMessage, Stored
-from railgun.semantics.streams.publishing.publish import Examined, examine, keep, largest_message
+from railgun.semantics.streams.publishing.publish import Examined, examine, keep, largest_message, quick_way
 
 LONGEST_ID = 64
 COMMIT = b"1"  # the message that carries it is the last of its batch
 END_OF_BATCH = b"eob"  # the message before it was
+_MORE_TO_SAY = frozenset({h.BATCH_COMMIT, h.REQUIRED_API_LEVEL})
 _LARGEST_SEQUENCE = (1 << 63) - 1
 
 
@@ -76,6 +78,43 @@ def check_arrival(state: OwnedStream, subject: str, headers: Headers, payload: b
     return None
 
 
+def continuation(
+    state: OwnedStream,
+    subjects: Sequence[str],
+    ids: Sequence[str],
+    headers: Sequence[Headers],
+    payloads: Sequence[bytes],
+    start: int,
+    stop: int,
+    number: int,
+) -> list[tuple[NewMessage, int]]:
+    """The messages from ``start`` on that continue the batch of the one before them, each with the bytes of its headers and payload.
+
+    Only what is certain to be taken: the first that is not the next of the batch, from ``number`` on, ends it, as does one that
+    commits, asks for anything else of the protocol, or may be refused on arrival.
+    """
+    identity, largest = h.first(headers[start - 1], h.BATCH_ID), largest_message(state.config)
+    found: list[tuple[NewMessage, int]] = []
+    for index in range(start, stop):
+        given, subject, payload = headers[index], subjects[index], payloads[index]
+        said = dict(reversed(given))
+        if (
+            said.get(h.BATCH_ID) != identity
+            or said.get(h.BATCH_SEQUENCE) != b"%d" % number
+            or not _MORE_TO_SAY.isdisjoint(said)
+            or (ids and ids[index])
+            or state.overhead(subject) is None
+        ):
+            break
+        header_bytes = h.block_size(given)
+        size = header_bytes + len(payload)
+        if header_bytes > h.MAX_HEADER_BYTES or size > largest:
+            break
+        found.append((NewMessage(subject, given, payload), size))
+        number += 1
+    return found
+
+
 def commit(
     state: OwnedStream,
     messages: Sequence[NewMessage],
@@ -86,6 +125,10 @@ def commit(
     read: ReadBody | None,
 ) -> Refusal | int:
     """Store all messages, received at ``time``: the sequence of the last; or why none of them is stored."""
+    subjects, headers, payloads = map(list, zip(*messages, strict=True))
+    quick = quick_way(state, subjects, headers, payloads, log, read, batch=True)
+    if quick is not None and quick.look(0, limits.space(state, platform, room)) == len(messages):
+        return quick.store(time) + len(messages) - 1
     ahead = Ahead(state)
     examined: list[Examined] = []
     for message in messages:

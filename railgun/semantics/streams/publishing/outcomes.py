@@ -51,13 +51,29 @@ class PackOutcome:
     refused: list[tuple[int, Refusal]] = field(default_factory=list)
     values: list[tuple[int, int]] = field(default_factory=list)  # totals of increments that were stored
 
+    def add(self, index: int, decided: Refusal | Counted | int) -> None:
+        """What became of one message: its sequence, minus the original's of a duplicate, or why it was refused."""
+        if isinstance(decided, Refusal):
+            self.refused.append((index, decided))
+        elif isinstance(decided, Counted):
+            self.stored(index, decided.sequence)
+            self.values.append((index, decided.total))
+        elif decided < 0:
+            self.duplicates.append((index, -decided))
+        else:
+            self.stored(index, decided)
+
     def stored(self, index: int, sequence: int) -> None:
+        self.stored_run(index, 1, sequence)
+
+    def stored_run(self, index: int, count: int, sequence: int) -> None:
+        """So many messages from ``index`` on, with consecutive sequences."""
         if self.runs:
             start, length, first = self.runs[-1]
             if start + length == index and first + length == sequence:
-                self.runs[-1] = (start, length + 1, first)
+                self.runs[-1] = (start, length + count, first)
                 return
-        self.runs.append((index, 1, sequence))
+        self.runs.append((index, count, sequence))
 
     def join(self, other: PackOutcome, start: int) -> None:
         """Add what became of other messages of the pack, from index ``start`` on."""
