@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from railgun.model.headers import HeaderList
 from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
+from railgun.protocol.pack_decoding import decode_pack
 
 # Values of Railgun-Kind, each with the class of its records.
 PACK: Final = "pack"  # PublishPack
@@ -53,9 +54,8 @@ class PublishPack(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> PublishPack:
-        value = decode("publish_pack", data)
-        count = len(value["payloads"])
-        headers = [headers_in(one) for one in value["headers"]]
+        value = decode_pack(data)
+        count, headers = len(value["payloads"]), value["headers"]
         for column in (value["ids"], headers):
             if column and len(column) != count:
                 raise WireError(f"not a publish_pack: a column of {len(column)} beside {count} payloads")

@@ -34,13 +34,28 @@ from railgun.protocol.replies import PackReply
 @given(
     st.lists(st.tuples(st.text(max_size=40), st.binary(max_size=300), st.text(max_size=20)), max_size=30),
     st.booleans(),
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["one", "Größe", "n" * 70]) | st.text(max_size=5), st.binary(max_size=100)
+            ),
+            max_size=4,
+        ),
+        min_size=30,
+        max_size=30,
+    )
+    | st.none(),
     st.integers(0, 2**62),
 )
 def test_the_fast_encoding_is_the_schema_s(
-    messages: list[tuple[str, bytes, str]], with_ids: bool, first: int
+    messages: list[tuple[str, bytes, str]],
+    with_ids: bool,
+    given: list[list[tuple[str, bytes]]] | None,
+    first: int,
 ) -> None:
     ids = [message_id for _, _, message_id in messages] if with_ids else []
-    pack = PublishPack("STRÖM", "me", first, [m[0] for m in messages], ids, [], [m[1] for m in messages])
+    headers = [] if given is None else given[: len(messages)]
+    pack = PublishPack("STRÖM", "me", first, [m[0] for m in messages], ids, headers, [m[1] for m in messages])
     assert encode_pack(pack) == pack.encode()
     assert PublishPack.decode(encode_pack(pack)) == pack
 

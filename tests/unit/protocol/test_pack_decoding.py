@@ -1,0 +1,57 @@
+"""Packs are read in parts as the general decoder reads them, whatever their bytes are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from railgun.protocol import pack_decoding
+from railgun.protocol.avro import WireError, decode, headers_in
+from railgun.protocol.commands import PublishPack
+
+names = st.sampled_from(["one", "Größe", "n" * 70, ""]) | st.text(max_size=5)
+headers = st.lists(st.tuples(names, st.binary(max_size=150)), max_size=70)
+packs = st.lists(headers, max_size=5).map(
+    lambda given: PublishPack("S", "me", 7, ["s"] * len(given), [], given, [b"x"] * len(given))
+)
+WHOLE = PublishPack("S", "me", 7, ["s"], ["id"], [[("one", b"1")]], [b"x"]).encode()
+AT = WHOLE.index(b"\x06one")
+
+
+def general(data: bytes) -> dict[str, Any] | None:
+    """What the general decoder finds, None where it finds no pack."""
+    try:
+        value = decode("publish_pack", data)
+    except WireError:
+        return None
+    return value | {"headers": [headers_in(one) for one in value["headers"]]}
+
+
+def in_parts(data: bytes) -> dict[str, Any] | None:
+    try:
+        return pack_decoding.decode_pack(data)
+    except WireError:
+        return None
+
+
+@given(packs)
+def test_what_clients_write_is_read_in_parts(pack: PublishPack) -> None:
+    data = pack.encode()
+    assert pack_decoding._in_parts(data) == general(data)
+    assert PublishPack.decode(data) == pack
+
+
+@example(WHOLE, len(WHOLE), b"\0", 0)  # a byte too many
+@example(WHOLE[: AT - 1] + b"\x01\x0c" + WHOLE[AT:], 0, b"", 0)  # a block of one with its size in bytes
+@example(WHOLE, AT, b"\x82\x00", 1)  # a length in two bytes
+@example(WHOLE, AT, b"\xff" * 11, 1)
+@example(WHOLE, AT + 1, b"\xff", 1)  # a name that is not UTF-8
+@given(packs.map(PublishPack.encode), st.integers(0, 200), st.binary(max_size=3), st.integers(0, 3))
+def test_damaged_packs_are_read_as_the_general_decoder_reads_them(
+    data: bytes, at: int, put: bytes, instead_of: int
+) -> None:
+    damaged = data[:at] + put + data[at + instead_of :]
+    assert in_parts(damaged) == general(damaged)
+    assert in_parts(damaged[:at]) == general(damaged[:at])
