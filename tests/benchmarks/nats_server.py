@@ -133,7 +133,7 @@ class NatsClient:
             if ack.batch_size != size:
                 raise RuntimeError(f"a batch of {size} was acknowledged with {ack.batch_size}")
 
-        self._runner.run(in_waves(one, range(batches), at_once))
+        self._runner.run(always_so_many(one, range(batches), at_once))
 
     def publish(self, subject: str, payload: bytes) -> None:
         self._runner.run(self._jetstream.publish(subject, payload))
@@ -166,6 +166,17 @@ async def in_waves(call: Callable[[T], Awaitable[object]], items: Sequence[T], a
     """Call for every item, so many at a time."""
     for start in range(0, len(items), at_once):
         await asyncio.gather(*[call(item) for item in items[start : start + at_once]])
+
+
+async def always_so_many(call: Callable[[T], Awaitable[object]], items: Sequence[T], at_once: int) -> None:
+    """Call for every item; whenever one ends, the next begins."""
+    left = iter(items)
+
+    async def one_after_the_other() -> None:
+        for item in left:
+            await call(item)
+
+    await asyncio.gather(*[one_after_the_other() for _ in range(at_once)])
 
 
 async def seconds_each(call: Callable[[T], Awaitable[object]], items: Sequence[T]) -> list[float]:

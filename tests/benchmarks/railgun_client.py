@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 import railgun
-from tests.benchmarks.nats_server import in_waves
+from tests.benchmarks.nats_server import always_so_many, in_waves
 from tests.benchmarks.railgun_consuming import RailgunConsumers
 from tests.benchmarks.scale import AT_ONCE
 
@@ -76,7 +76,7 @@ class RailgunClient:
                 for _ in range(size):
                     batch.add(subject, payload)
 
-        self._runner.run(in_waves(one, range(batches), at_once))
+        self._runner.run(always_so_many(one, range(batches), at_once))
 
     def publish(self, subject: str, payload: bytes) -> None:
         self.sync.publish(subject, payload)
