@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from sys import getsizeof
 from typing import Final, NamedTuple
 
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
-from railgun.model.headers import block_size
 from railgun.model.refusals import Refusal
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.semantics.streams.publishing.outcomes import NewMessage
 
-_OBJECTS: Final = 450  # what a message takes in memory beside its bytes
+# What a message and a header take in memory beside their bytes: ten thousand small headers are fifteen times their bytes.
+_OBJECTS: Final = 450
+_HEADER: Final = 100
 
 
 @dataclass(slots=True)
@@ -87,7 +89,7 @@ class Staging:
 
     def add(self, batch: StagedBatch, message: NewMessage) -> Refusal | None:
         """Put a message behind the others; refused where the worker holds too much that is staged."""
-        size = _OBJECTS + len(message.payload) + block_size(message.headers)
+        size = _memory_of(message)
         if self._memory.staged.total + size > self._memory.staged.limit:
             return refusals.TOO_MANY_BATCHES
         self._undo.on_undo(partial(_cut, batch, len(batch.messages), batch.bytes))
@@ -96,16 +98,16 @@ class Staging:
         self._note(0, size)
         return None
 
-    def add_run(self, batch: StagedBatch, messages: Sequence[tuple[NewMessage, int]]) -> int:
-        """Put messages, each with the bytes of its headers and payload, behind the others, as far as the worker may hold them; how many."""
+    def add_run(self, batch: StagedBatch, messages: Sequence[NewMessage]) -> int:
+        """Put messages behind the others, as far as the worker may hold them; how many."""
         room, size, added = self._memory.staged.limit - self._memory.staged.total, 0, 0
-        for _, own in messages:
-            if size + _OBJECTS + own > room:
+        for own in map(_memory_of, messages):
+            if size + own > room:
                 break
-            size += _OBJECTS + own
+            size += own
             added += 1
         self._undo.on_undo(partial(_cut, batch, len(batch.messages), batch.bytes))
-        batch.messages += [message for message, _ in messages[:added]]
+        batch.messages += messages[:added]
         batch.bytes += size
         self._note(0, size)
         return added
@@ -165,6 +167,12 @@ class Staging:
         self._bytes += size
         self._memory.batches.excess(self._holder, self._number)
         self._memory.staged.excess(self._holder, self._bytes)
+
+
+def _memory_of(message: NewMessage) -> int:
+    """Bytes of the process that a message takes, approximately. What a publisher chooses counts: subject and headers too."""
+    named = sum(_HEADER + getsizeof(name) + len(value) for name, value in message.headers)
+    return _OBJECTS + getsizeof(message.subject) + named + len(message.payload)
 
 
 def _cut(batch: StagedBatch, count: int, size: int) -> None:

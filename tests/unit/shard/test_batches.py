@@ -256,6 +256,21 @@ def test_what_is_staged_is_counted_and_given_back() -> None:
     assert (memory.batches.total, memory.staged.total) == (0, 0)
 
 
+@pytest.mark.rule("BAT-24")
+def test_what_is_staged_is_counted_with_its_subject_and_each_of_its_headers() -> None:
+    shards, memory = two_streams()
+    shards.request("STREAM.CREATE.LONG", {"name": "LONG", "subjects": ["LONG.*"], "allow_atomic": True})
+    shards.settle()
+    shards.publish("LONG", ["LONG." + "x" * 300_000], headers=[header("X", 1)], payloads=[b""])
+    shards.settle()
+    long_subject = memory.staged.total
+    assert long_subject > 300_000
+    small = [(f"k{number}", b"v") for number in range(5_000)]
+    shards.publish("A", ["A"], headers=[[*header("X", 1), *small]], payloads=[b""])
+    shards.settle()
+    assert memory.staged.total - long_subject > 5_000 * 150  # a text, some bytes and a pair
+
+
 @pytest.mark.rule("BAT-37")
 def test_a_batch_whose_messages_wait_for_a_shard_that_stands_still_is_not_abandoned() -> None:
     shards, _ = two_streams()

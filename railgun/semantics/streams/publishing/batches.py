@@ -87,14 +87,14 @@ def continuation(
     start: int,
     stop: int,
     number: int,
-) -> list[tuple[NewMessage, int]]:
-    """The messages from ``start`` on that continue the batch of the one before them, each with the bytes of its headers and payload.
+) -> list[NewMessage]:
+    """The messages from ``start`` on that continue the batch of the one before them.
 
     Only what is certain to be taken: the first that is not the next of the batch, from ``number`` on, ends it, as does one that
     commits, asks for anything else of the protocol, or may be refused on arrival.
     """
     identity, largest = h.first(headers[start - 1], h.BATCH_ID), largest_message(state.config)
-    found: list[tuple[NewMessage, int]] = []
+    found: list[NewMessage] = []
     for index in range(start, stop):
         given, subject, payload = headers[index], subjects[index], payloads[index]
         said = dict(reversed(given))
@@ -107,10 +107,9 @@ def continuation(
         ):
             break
         header_bytes = h.block_size(given)
-        size = header_bytes + len(payload)
-        if header_bytes > h.MAX_HEADER_BYTES or size > largest:
+        if header_bytes > h.MAX_HEADER_BYTES or header_bytes + len(payload) > largest:
             break
-        found.append((NewMessage(subject, given, payload), size))
+        found.append(NewMessage(subject, given, payload))
         number += 1
     return found
 
