@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 
 from railgun.model.subjects import Filter
-from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.owned_stream import Entry, OwnedStream
 
 
 class Ahead:
@@ -24,7 +24,7 @@ class Ahead:
         self.messages = state.messages
         self.bytes = state.bytes
         self._rolled_up = False  # all that was stored before the batch
-        self._sizes: dict[str, deque[int]] = {}  # of the messages of a subject, oldest first
+        self._sizes: dict[str, _Sizes] = {}  # by subject
 
     def wrote(self, what: str | Filter) -> bool:
         """Whether one of them is on the subject, or on one that the filter matches."""
@@ -42,7 +42,7 @@ class Ahead:
 
     def oldest_size(self, subject: str) -> int:
         """Bytes of the oldest message that the subject would have; it has one."""
-        return self._of(subject)[0]
+        return self._of(subject).oldest
 
     def add(self, subject: str, size: int, rollup: str, total: int | None, *, wanted: bool) -> None:
         """One more message of the batch. ``wanted``: it is stored, and does not only take a sequence."""
@@ -54,7 +54,8 @@ class Ahead:
         self.messages += 1
         self.bytes += size
         if rollup == "all":
-            self._rolled_up, self._sizes = True, {subject: deque([size])}
+            self._rolled_up, self._sizes = True, {subject: _Sizes(self._state, subject, 0)}
+            self._sizes[subject].append(size)
             self.messages, self.bytes = 1, size
         elif rollup or self._caps:
             sizes = self._of(subject)
@@ -67,16 +68,52 @@ class Ahead:
     def _caps(self) -> bool:
         return self._state.config.discard == "new" and self._state.config.max_msgs_per_subject > 0
 
-    def _of(self, subject: str) -> deque[int]:
+    def _of(self, subject: str) -> _Sizes:
         sizes = self._sizes.get(subject)
         if sizes is None:
-            sizes = self._sizes[subject] = deque(self._stored(subject))
+            count = 0 if self._rolled_up else self._state.count_of(subject)
+            sizes = self._sizes[subject] = _Sizes(self._state, subject, count)
         return sizes
 
-    def _stored(self, subject: str) -> list[int]:
-        """Sizes of the messages that the subject has now, oldest first."""
-        count = 0 if self._rolled_up else self._state.count_of(subject)
-        if count <= 1:
-            return [self._state.newest_of(subject).size] if count else []
-        found = self._state.iterate(subjects=Filter([subject]), reverse=True)
-        return [entry.size for entry in islice(found, count)][::-1]
+
+class _Sizes:
+    """The sizes of the messages that one subject would have, oldest first.
+
+    Those of the stream are looked at when they are asked for: a subject may have many, and most batches ask for one.
+    """
+
+    def __init__(self, state: OwnedStream, subject: str, stored: int) -> None:
+        """``stored``: how many the stream holds now, and would go on to hold."""
+        self._state, self._subject = state, subject
+        self._stored = stored  # of them, those that are not pushed out
+        self._from = 0  # where the oldest of those is looked for
+        self._added: deque[int] = deque()
+        if (
+            stored and state.next_of(subject, 0) is None
+        ):  # only the messages themselves tell: all are read at once
+            found = state.iterate(subjects=Filter([subject]), reverse=True)
+            self._added.extendleft(entry.size for entry in islice(found, stored))
+            self._stored = 0
+
+    def __len__(self) -> int:
+        return self._stored + len(self._added)
+
+    @property
+    def oldest(self) -> int:
+        return self._first().size if self._stored else self._added[0]
+
+    def append(self, size: int) -> None:
+        self._added.append(size)
+
+    def popleft(self) -> int:
+        if not self._stored:
+            return self._added.popleft()
+        entry = self._first()
+        self._stored -= 1
+        self._from = entry.sequence + 1
+        return entry.size
+
+    def _first(self) -> Entry:
+        entry = self._state.entry(self._state.next_of(self._subject, self._from) or 0)
+        assert entry is not None
+        return entry
