@@ -6,27 +6,33 @@ pack may be: then the owner stages the first ones, which nobody sees, until the 
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
+from typing import Final
 
 from railgun.client.connection.connection import Connection
 from railgun.client.publishing.arguments import MessageOptions, Payload, message_headers, payload_bytes
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, message_size
-from railgun.client.steps import Blocking, Steps, Until
-from railgun.errors import ConfigError
+from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
+from railgun.errors import ConfigError, RequestTimeout
 from railgun.model import headers as h
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
 
 _Added = tuple[str, bytes, HeaderList, int]  # subject, payload, headers, and the size of them all
 _OF_THE_PROTOCOL = frozenset({h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT})
+_UNANSWERED: Final = 4  # packs of a batch on their way: a batch that is refused is not sent to its end
 
 
 class BatchMessages:
-    """The messages of one batch, until it is committed or given up."""
+    """The messages of one batch, until it is committed or given up. Several threads may add to it."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
+        """Raises ConfigError for a time that nobody can wait."""
         self._connection = connection
-        self._timeout = timeout
+        self._timeout = _waitable(timeout)
+        self._lock = threading.Lock()
         self._messages: list[_Added] = []
         self._state = "new"
         self.id = uuid.uuid4().hex
@@ -43,51 +49,64 @@ class BatchMessages:
 
     def add(self, subject: str, payload: Payload, msg_id: str | None, options: MessageOptions) -> None:
         """One more message. Raises ConfigError for what no batch takes, MessageTooLarge."""
-        if self._state != "open":
-            raise ConfigError("messages are added inside the block of the batch: with rg.batch() as batch: …")
         if msg_id is not None:
             raise ConfigError("a message of a batch takes no msg_id: batches are not de-duplicated")
-        place = (h.BATCH_SEQUENCE, b"%d" % (len(self._messages) + 1))
-        if options:
-            headers = message_headers(options)
-            if any(name in _OF_THE_PROTOCOL for name, _ in headers):
-                raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
-            headers += (self._own, place)
-        else:
-            headers = [self._own, place]
+        headers = message_headers(options) if options else []
+        if any(name in _OF_THE_PROTOCOL for name, _ in headers):
+            raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
         data = payload_bytes(payload)
-        self._messages.append((subject, data, headers, message_size(subject, data, "", headers)))
+        with self._lock:  # the place of a message is drawn and taken at once
+            if self._state != "open":
+                raise ConfigError(
+                    "messages are added inside the block of the batch: with rg.batch() as batch: …"
+                )
+            headers += (self._own, (h.BATCH_SEQUENCE, b"%d" % (len(self._messages) + 1)))
+            self._messages.append((subject, data, headers, message_size(subject, data, "", headers)))
 
     def give_up(self) -> None:
         """Nothing of it was sent, and nothing will be."""
-        self._state, self._messages = "over", []
+        with self._lock:
+            self._state, self._messages = "over", []
 
     def commit(self) -> Steps[PubAck | None]:
         """Send the batch: its ack. None for an empty one, and where the stream answers nothing (PUB-03).
 
         Raises the refusal of the batch, ConfigError if its subjects belong to several streams, and what a publish raises.
         """
-        messages, self._state = self._messages, "over"
+        with self._lock:
+            messages, self._messages, self._state = self._messages, [], "over"
         if not messages:
             return None
         lane = yield from self._lane(dict.fromkeys(subject for subject, _, _, _ in messages))
         subject, payload, headers, _ = messages[-1]
         headers.append((h.BATCH_COMMIT, b"1"))
         messages[-1] = subject, payload, headers, message_size(subject, payload, "", headers)
-        packs = _packs(lane, messages, self._timeout)
-        self._messages = []
-        for pack in packs:
-            self._connection.packer.adopt(lane, pack)
-        last = packs[-1]
+        packs, last = yield from self._send(lane, messages)
         if not last.done and not (
             yield Until(last, self._timeout, self._timeout >= self._connection.timeout)
         ):
             raise last.overdue(self._timeout)
-        for pack in packs:  # what was refused first says why; the others only that the batch was gone by then
-            failure = pack.failure() if pack.done else None
-            if failure is not None:
-                raise failure
+        _raise_first(packs)
         return None if last.silent else last.outcome(len(last.subjects) - 1)
+
+    def _send(self, lane: Lane, messages: list[_Added]) -> Steps[tuple[list[Pack], Pack]]:
+        """Hand the packs of the batch over; all of them, and the last. Raises what one was refused with before it left.
+
+        Without its last message a batch is not stored.
+        """
+        packs = _packs(lane, messages, self._timeout)
+        deadline = time.monotonic() + self._timeout
+        for number, pack in enumerate(packs):
+            if number >= _UNANSWERED:
+                before = packs[number - _UNANSWERED]
+                left = max(0.0, deadline - time.monotonic())
+                if not before.done and not (yield Until(before, left)):
+                    raise RequestTimeout(
+                        f"no answer within {self._timeout:g} s; the batch is not stored, its end was not sent"
+                    )
+                _raise_first(packs[:number])
+            self._connection.packer.adopt(lane, pack)
+        return packs, packs[-1]
 
     def _lane(self, subjects: dict[str, None]) -> Steps[Lane]:
         """The lane of the one stream that captures all subjects."""
@@ -107,6 +126,21 @@ class BatchMessages:
         if routing.stale:
             yield Blocking(routing.require_worker)
         return next(iter(found.values()))
+
+
+def _waitable(timeout: object) -> float:
+    """The time to wait, in seconds. What is wrong with it is told before anything is sent, and by the caller's thread."""
+    if not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_WAIT:
+        raise ConfigError(f"{timeout!r} is not a valid timeout: give seconds, at most {LONGEST_WAIT:g}")
+    return timeout
+
+
+def _raise_first(packs: list[Pack]) -> None:
+    """What was refused first says why; the others only that the batch was gone by then."""
+    for pack in packs:
+        failure = pack.failure() if pack.done else None
+        if failure is not None:
+            raise failure
 
 
 def _packs(lane: Lane, messages: list[_Added], timeout: float) -> list[Pack]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -147,6 +149,44 @@ def test_more_than_a_worker_stages_is_refused(rg: Railgun, stream: Stream) -> No
     assert refused.value.err_code == 10210
     assert stream.info().state.last_seq == 0
     assert committed(rg, *[large] * 20) is not None  # its memory is free again
+
+
+@pytest.mark.parametrize("timeout", ["x", -1, float("nan"), float("inf"), 1e30])
+def test_a_time_that_nobody_can_wait_is_refused_before_anything_is_sent(
+    rg: Railgun, stream: Stream, timeout: Any
+) -> None:
+    with pytest.raises(ConfigError, match="is not a valid timeout"):
+        rg.batch(timeout=timeout)
+    assert committed(rg, (f"{stream.name}.a", b"")) is not None  # the connection is as it was
+
+
+@pytest.mark.rule("BAT-20")
+def test_threads_that_add_to_one_batch_get_a_place_each(rg: Railgun, stream: Stream) -> None:
+    threads, each = 8, 25
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # they get into each other's way
+    try:
+        with rg.batch() as batch, ThreadPoolExecutor(threads) as pool:
+            for _ in range(threads * each):
+                pool.submit(batch.add, f"{stream.name}.a", b"", headers={"Kind": "any"})
+            pool.shutdown()
+    finally:
+        sys.setswitchinterval(before)
+    assert batch.ack is not None
+    assert batch.ack.count == threads * each
+
+
+@pytest.mark.rule("BAT-21")
+def test_a_batch_that_is_refused_is_not_sent_to_its_end(
+    rg: Railgun, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packer, sent = rg.connection.packer, []
+    adopt = packer.adopt
+    monkeypatch.setattr(packer, "adopt", lambda lane, pack: (sent.append(pack), adopt(lane, pack)))
+    with pytest.raises(BatchRefused) as refused:
+        committed(rg, *[(f"{stream.name}.a", b"")] * 20_000)
+    assert refused.value.err_code == 10199
+    assert sum(len(pack.subjects) for pack in sent) < 20_000
 
 
 @pytest.mark.rule("BAT-16")
