@@ -12,7 +12,7 @@ from railgun.protocol.avro import WireError
 from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import STAGED, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publishing.batches import commit, is_of_batch
+from railgun.semantics.streams.publishing.batches import commit, goes_on_with_batch, is_of_batch
 from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome
 from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.shard.drain import Input
@@ -79,7 +79,7 @@ class Publishing:
     def _store(self, state: OwnedStream, pack: PublishPack, drain: OpenDrain) -> PackReply:
         count = taken = len(pack.payloads)
         if self._limits.max_in_flight:  # PUB-20
-            taken = min(count, self._limits.max_in_flight - drain.in_flight)
+            taken = _taken(pack, max(0, self._limits.max_in_flight - drain.in_flight))
         drain.in_flight += taken
         if h.BATCH_ID in {name for given in pack.headers for name, _ in given}:
             outcome = self._store_with_batches(state, pack, taken, drain)
@@ -161,6 +161,17 @@ class Publishing:
     def _room(self) -> int:
         """Bytes that the platform has left for this shard (PUB-19)."""
         return self._streams.room
+
+
+def _taken(pack: PublishPack, room: int) -> int:
+    """How many messages of the pack are taken where there is room for so many.
+
+    A batch that has begun is taken to its end: one that is larger than the room could never be sent.
+    """
+    taken = min(len(pack.payloads), room)
+    while taken < len(pack.headers) and goes_on_with_batch(pack.headers[taken]):
+        taken += 1
+    return taken
 
 
 def note_last(state: OwnedStream, subjects: list[str], drain: OpenDrain) -> None:

@@ -242,6 +242,24 @@ def test_all_shards_of_a_worker_share_the_places_for_batches() -> None:
     assert memory.batches.total == 2
 
 
+@pytest.mark.rule("PUB-20", "BAT-13")
+def test_a_batch_that_is_larger_than_what_a_drain_takes_is_stored() -> None:
+    shards, memory = two_streams(max_in_flight=2)
+    whole = [header("X", 1), header("X", 2), header("X", 3), header("X", 4, "1")]
+    first = shards.publish("A", ["A"] * 4, headers=whole)
+    late = shards.publish("A", ["A"] * 4, headers=[[(h.BATCH_ID, b"Y"), *one[1:]] for one in whole])
+    shards.settle()
+    assert [shards.outcomes[first + number] for number in range(4)] == [0, 0, 0, 4]
+    assert {shards.outcomes[late + number] for number in range(4)} == {refusals.TOO_MANY_REQUESTS}
+    assert memory.batches.total == 0
+    shards.publish("A", ["A"], headers=whole[:1])
+    shards.settle()
+    shards.publish("A", ["A"] * 2)  # which are all that a drain takes
+    rest = shards.publish("A", ["A"] * 3, headers=whole[1:])
+    shards.settle()
+    assert shards.outcomes[rest + 2] == 10
+
+
 def test_what_is_staged_is_counted_and_given_back() -> None:
     shards, memory = two_streams()
     shards.publish("A", ["A"] * 2, headers=[header("X", 1), header("X", 2)], payloads=[bytes(5_000)] * 2)

@@ -42,6 +42,12 @@ def is_of_batch(headers: Headers) -> bool:
     return h.first(headers, h.BATCH_ID) is not None
 
 
+def goes_on_with_batch(headers: Headers) -> bool:
+    """Whether the message says that it belongs to a batch, and is not its first."""
+    number = h.first(headers, h.BATCH_SEQUENCE) or b""
+    return is_of_batch(headers) and number_in(number.lstrip(b" ")) != 1
+
+
 def place_of(given: dict[str, bytes]) -> BatchPlace | Refusal:
     """What the instructions of a message say about its batch."""
     identity = given.get(h.BATCH_ID, b"").decode("utf-8", "backslashreplace")
