@@ -74,9 +74,15 @@ def message_headers(options: MessageOptions) -> HeaderList:
 
 
 def ttl_text(ttl: timedelta | float | str) -> str:
-    """The TTL header: whole seconds as a number, anything finer with its unit; a text (``never``) as it is."""
+    """The TTL header: whole seconds as a number, anything finer with its unit; a text (``never``) as it is.
+
+    Raises ConfigError for what is not a time, such as infinity.
+    """
     if isinstance(ttl, str):
         return ttl
-    nanos = to_nanos(ttl)
+    try:
+        nanos = to_nanos(ttl)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ConfigError(f"{ttl!r} is not a valid ttl: give seconds, a timedelta, or a text") from error
     whole, rest = divmod(nanos, NANOS)
     return f"{nanos}ns" if rest else str(whole)

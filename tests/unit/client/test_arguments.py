@@ -40,6 +40,12 @@ def test_an_argument_of_none_is_none() -> None:
     assert message_headers({"headers": None, "ttl": None, "expected_last_sequence": None}) == []
 
 
+@pytest.mark.parametrize("ttl", [float("nan"), float("inf"), [], b"1"])
+def test_a_life_time_that_is_no_time_is_refused(ttl: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a valid ttl"):
+        message_headers({"ttl": ttl})
+
+
 def test_a_header_that_cannot_travel_is_refused() -> None:
     with pytest.raises(ConfigError):
         message_headers({"headers": {"a\nb": "1"}})
