@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from railgun.api import responses
 from tests.support.commands import Run, done, said
 
 
@@ -33,6 +36,15 @@ def test_a_counter_is_added_to_read_and_listed(run: Run) -> None:
     lines = done(run("counter", "get", "counter.hits", "--history")).splitlines()
     assert [line.split()[2:] for line in lines] == [["+100", "100"], ["+1", "101"], ["-5", "96"]]
     assert ", total 97\n" in done(run("pub", "counter.hits", "", "-H", "Nats-Incr:+1"))
+
+
+def test_counters_on_several_pages_are_all_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(run("stream", "add", "COUNTER", "--subjects", "counter.*", "--allow-counter"))
+    for name in "abcde":
+        done(run("counter", "add", f"counter.{name}"))
+    monkeypatch.setattr(responses, "SUBJECTS_PAGE", 2)
+    listed = json.loads(done(run("counter", "ls", "COUNTER", "--json")))
+    assert [one["subject"] for one in listed] == [f"counter.{name}" for name in "abcde"]
 
 
 def test_what_is_not_a_counter_is_refused_in_one_sentence(run: Run) -> None:
