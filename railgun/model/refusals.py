@@ -174,7 +174,8 @@ def batch_header_unsupported(header: str) -> Refusal:
     return Refusal(400, 10177, f"atomic publish unsupported header used: {header}")
 
 
-def batch_too_large(limit: int) -> Refusal:
+def batch_too_large(limit: int | str) -> Refusal:
+    """``limit``: messages; or bytes, with their unit."""
     return Refusal(400, 10199, f"atomic publish batch is too large: {limit}")
 
 

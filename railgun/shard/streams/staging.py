@@ -88,9 +88,14 @@ class Staging:
         return batch
 
     def add(self, batch: StagedBatch, message: NewMessage) -> Refusal | None:
-        """Put a message behind the others; refused where the worker holds too much that is staged."""
-        size = _memory_of(message)
-        if self._memory.staged.total + size > self._memory.staged.limit:
+        """Put a message behind the others; refused where the worker holds too much that is staged.
+
+        A batch that is too much by itself is told so: sent again, it would be refused again.
+        """
+        size, limit = _memory_of(message), self._memory.staged.limit
+        if batch.bytes + size > limit:
+            return refusals.batch_too_large(f"{limit} bytes")
+        if self._memory.staged.total + size > limit:
             return refusals.TOO_MANY_BATCHES
         self._undo.on_undo(partial(_cut, batch, len(batch.messages), batch.bytes))
         batch.messages.append(message)

@@ -142,11 +142,12 @@ def test_the_first_refusal_of_a_batch_in_several_records_is_told(rg: Railgun, ma
         batch.add(f"{stream.name}.a", bytes(9_000_000))
 
 
-def test_more_than_a_worker_stages_is_refused(rg: Railgun, stream: Stream) -> None:
+@pytest.mark.rule("BAT-21")
+def test_a_batch_that_no_worker_can_stage_is_too_large(rg: Railgun, stream: Stream) -> None:
     large = (f"{stream.name}.a", bytes(1024 * 1024 - 200))
-    with pytest.raises(railgun.Overloaded) as refused:
+    with pytest.raises(BatchRefused, match="67108864 bytes") as refused:
         committed(rg, *[large] * 66)
-    assert refused.value.err_code == 10210
+    assert refused.value.err_code == 10199
     assert stream.info().state.last_seq == 0
     assert committed(rg, *[large] * 20) is not None  # its memory is free again
 

@@ -260,6 +260,22 @@ def test_a_batch_that_is_larger_than_what_a_drain_takes_is_stored() -> None:
     assert shards.outcomes[rest + 2] == 10
 
 
+@pytest.mark.rule("BAT-21", "BAT-24")
+def test_what_is_staged_is_bounded_for_one_batch_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards, memory = two_streams()
+    monkeypatch.setattr(memory.staged, "_limit", 10_000)
+    alone = shards.publish(
+        "A", ["A"] * 2, headers=[header("X", 1), header("X", 2)], payloads=[bytes(6_000)] * 2
+    )
+    shards.settle()
+    assert shards.outcomes[alone + 1] == refusals.batch_too_large("10000 bytes")
+    shards.publish("A", ["A"], headers=[header("X", 1)], payloads=[bytes(6_000)])
+    second = shards.publish("B", ["B"], headers=[header("X", 1)], payloads=[bytes(6_000)])
+    shards.settle()
+    assert shards.outcomes[second] == refusals.TOO_MANY_BATCHES
+    assert memory.batches.total == 1
+
+
 def test_what_is_staged_is_counted_and_given_back() -> None:
     shards, memory = two_streams()
     shards.publish("A", ["A"] * 2, headers=[header("X", 1), header("X", 2)], payloads=[bytes(5_000)] * 2)
