@@ -52,6 +52,9 @@ class Staging:
         self._batches: dict[int, dict[str, StagedBatch]] = {}  # by incarnation and id
         self._number = 0  # of them
         self._bytes = 0
+        self._soonest = (
+            0  # no batch is abandoned before this time: the shard's time, and so every due time, only goes on
+        )
 
     # -- life
 
@@ -121,6 +124,8 @@ class Staging:
         """A message of the batch came, which restarts its time (BAT-38)."""
         self._undo.on_undo(partial(_set_times, batch, batch.heard, batch.due))
         _set_times(batch, received, moment + self._limits.batch_timeout)
+        if self._number == 1:
+            self._soonest = batch.due
 
     def silent(self, batch: StagedBatch, received: int) -> bool:
         """Whether no message of the batch was received for too long before this time (BAT-37).
@@ -147,12 +152,15 @@ class Staging:
 
     @property
     def next(self) -> int | None:
-        """The shard's time at which the next batch is abandoned."""
-        return min((batch.due for _, batch in self._all()), default=None)
+        """The shard's time at which batches may have to be abandoned, and not before."""
+        return self._soonest if self._number else None
 
     def due(self, moment: int) -> list[BatchKey]:
-        """The batches that are to be abandoned at this moment, oldest first."""
+        """The batches that are to be abandoned at this moment, oldest first. Nearly every drain finds none, and looks at none."""
+        if not self._number or moment < self._soonest:
+            return []
         found = [(batch.due, key) for key, batch in self._all() if batch.due <= moment]
+        self._soonest = min((batch.due for _, batch in self._all() if batch.due > moment), default=0)
         return [key for _, key in sorted(found)]
 
     def _all(self) -> Iterator[tuple[BatchKey, StagedBatch]]:
@@ -161,8 +169,9 @@ class Staging:
                 yield BatchKey(incarnation, name), batch
 
     def _count(self) -> None:
-        """Find out what this shard holds."""
+        """Find out what this shard holds, and until when."""
         held = [batch.bytes for _, batch in self._all()]
+        self._soonest = min((batch.due for _, batch in self._all()), default=0)
         self._number = self._bytes = 0
         self._note(len(held), sum(held))
 

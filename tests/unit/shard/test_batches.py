@@ -15,6 +15,7 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.semantics.messages.budget import Pool, WorkerMemory
 from railgun.shard.streams.batching import Batches
+from railgun.shard.streams.staging import Staging
 from tests.support.shards import Shards
 
 SECOND = 1_000_000_000
@@ -274,6 +275,24 @@ def test_what_is_staged_is_bounded_for_one_batch_and_for_all(monkeypatch: pytest
     shards.settle()
     assert shards.outcomes[second] == refusals.TOO_MANY_BATCHES
     assert memory.batches.total == 1
+
+
+def test_a_drain_looks_at_no_batch_before_one_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    shards, memory = two_streams()
+    for batch in ("X", "Y"):
+        shards.publish("A", ["A"], headers=[header(batch, 1)])
+    shards.settle()
+    with monkeypatch.context() as patch:
+        patch.setattr(Staging, "_all", None)
+        shards.now += (TIMEOUT - 1) * SECOND
+        shards.publish("A", ["A"], headers=[header("Y", 2)])
+        shards.settle()
+    shards.now += 2 * SECOND
+    shards.settle()
+    assert memory.batches.total == 1
+    shards.now += TIMEOUT * SECOND
+    shards.settle()
+    assert memory.batches.total == 0
 
 
 def test_what_is_staged_is_counted_and_given_back() -> None:
