@@ -19,6 +19,7 @@ _UNITS = {
     "d": 86_400 * NANOS,
 }
 _BELOW_A_SECOND = (("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+_SHOWN = 64  # characters of a text that is refused
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
 
 
@@ -86,12 +87,12 @@ def parse_duration(text: str) -> int:
     """Nanoseconds of ``1h``, ``1m30s``, ``100ms``. Raises ValueError for anything else."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
     total, at = 0, 0
-    for part in _PART.finditer(rest):
-        if part.start() != at:
-            break
+    # Each part is looked for where it must begin: a search for one would try every digit of a long text anew, and the
+    # text may be a header that any client sends.
+    while part := _PART.match(rest, at):
         total, at = total + round(float(part[1]) * _UNITS[part[2]]), part.end()
     if not rest or at != len(rest):
-        raise ValueError(f"{text!r} is not a duration such as 1m30s or 100ms")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a duration such as 1m30s or 100ms")
     return sign * total
 
 

@@ -37,3 +37,12 @@ def test_a_duration_is_printed_as_go_prints_it(nanos: int, text: str) -> None:
 @pytest.mark.parametrize("nanos, text", GO)
 def test_what_is_printed_is_read_again(nanos: int, text: str) -> None:
     assert parse_duration(text) == nanos
+
+
+@pytest.mark.rule("TTL-03")
+@pytest.mark.parametrize("text", ["1" * 1_000_000 + "x", "1." + "1" * 1_000_000, "1." * 500_000])
+def test_a_text_as_long_as_a_record_is_refused_without_trying_each_of_its_digits(text: str) -> None:
+    """Any client may send one, as a life time or as the delay of a nak: tried anew from each digit it takes hours."""
+    with pytest.raises(ValueError, match="is not a duration") as refused:
+        parse_duration(text)
+    assert len(str(refused.value)) < 200
