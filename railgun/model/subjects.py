@@ -181,11 +181,15 @@ _Tree = dict[str, "_Tree"]  # token -> what may follow; the key "" marks the end
 def _tree(patterns: Iterable[str]) -> _Tree:
     root: _Tree = {}
     for pattern in patterns:
-        node = root
-        for token in pattern.split("."):
-            node = node.setdefault(token, {})
-        node[""] = {}
+        _plant(root, pattern)
     return root
+
+
+def _plant(root: _Tree, pattern: str) -> None:
+    node = root
+    for token in pattern.split("."):
+        node = node.setdefault(token, {})
+    node[""] = {}
 
 
 def _in_tree(root: _Tree, tokens: list[str]) -> bool:
@@ -201,3 +205,49 @@ def _in_tree(root: _Tree, tokens: list[str]) -> bool:
             return False
         nodes = following
     return any("" in node for node in nodes)
+
+
+class Patterns:
+    """Many patterns, and whether others meet them, without a look at each.
+
+    A pattern costs what its tokens and the wildcards that it meets cost. One by one, the few thousand filters of a single
+    consumer would keep its shard busy for minutes.
+    """
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        self._tree = _tree(patterns)
+
+    def add(self, pattern: str) -> None:
+        _plant(self._tree, pattern)
+
+    def collide(self, pattern: str) -> bool:
+        """Whether some literal subject matches both the pattern and one of these (SUB-09)."""
+        nodes = [self._tree]
+        for token in pattern.split("."):
+            if token == ">":
+                return any(key for node in nodes for key in node)
+            if any(">" in node for node in nodes):
+                return True
+            if token == "*":
+                nodes = [child for node in nodes for key, child in node.items() if key]
+            else:
+                nodes = [
+                    child for node in nodes for key in (token, "*") if (child := node.get(key)) is not None
+                ]
+            if not nodes:
+                return False
+        return any("" in node for node in nodes)
+
+    def cover(self, pattern: str) -> bool:
+        """Whether everything that the pattern matches is matched by one of these alone (SUB-10)."""
+        nodes = [self._tree]
+        for token in pattern.split("."):
+            if any("" in node.get(">", ()) for node in nodes):
+                return True
+            keys = (token,) if token in ("*", ">") else (token, "*")
+            nodes = [child for node in nodes for key in keys if (child := node.get(key)) is not None]
+            if not nodes:
+                return False
+        return any("" in node for node in nodes)

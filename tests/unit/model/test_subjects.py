@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railgun.model.subjects import Filter, collides, is_literal, is_subset, is_valid, matches
+from railgun.model.subjects import Filter, Patterns, collides, is_literal, is_subset, is_valid, matches
 
 # Every literal subject over this alphabet of up to this depth. A pattern of at most three tokens that differs from
 # another on any subject at all also differs on one of these: "z" stands for every token that no pattern names.
@@ -57,6 +57,16 @@ def test_patterns_collide_when_a_subject_matches_both(one: str, other: str) -> N
 @given(patterns, patterns)
 def test_a_subset_matches_nothing_that_the_other_does_not(one: str, other: str) -> None:
     assert is_subset(one, other) == (stands_for(one) <= stands_for(other))
+
+
+@pytest.mark.rule("SUB-09", "SUB-10")
+@given(st.lists(patterns, max_size=8), patterns)
+def test_many_patterns_collide_and_cover_as_they_do_one_by_one(chosen: list[str], one: str) -> None:
+    many = Patterns(chosen[:4])
+    for pattern in chosen[4:]:
+        many.add(pattern)
+    assert many.collide(one) == any(collides(one, other) for other in chosen)
+    assert many.cover(one) == any(is_subset(one, other) for other in chosen)
 
 
 @pytest.mark.rule("SUB-11")

@@ -14,11 +14,13 @@ from railgun.api.bodies import parse_config
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import from_nanos, to_nanos
-from railgun.model.refusals import Refusal
+from railgun.model.refusals import FILTERS_OVERLAP, QUEUE_FILTER_TAKEN, Refusal
 from railgun.model.stream_config import StreamConfig
+from railgun.semantics.consumers.configuration.consumer_configuration import completed, normalise_consumer
 from railgun.semantics.streams.configuration.stream_configuration import check_update, normalise, overlaps
 
 NONE = ClusterLimits()
+MANY = 20_000
 
 
 def stored(limits: ClusterLimits = NONE, **fields: Any) -> StreamConfig:
@@ -228,6 +230,34 @@ def test_overlap_is_asked_of_each_other_stream() -> None:
     assert overlaps(config, [["x"], ["*.c"]])
     assert overlaps(config, [["b"]])
     assert not overlaps(config, [["a"], ["a.b.c"], []])
+
+
+@pytest.mark.rule("CFG-08", "CFG-09")
+def test_tens_of_thousands_of_subjects_are_not_compared_in_pairs() -> None:
+    """In pairs they take the registrar, and with it every other change of a stream, minutes."""
+    many = [f"orders.{number}.*" for number in range(MANY)]
+    config = stored(subjects=many)
+    assert not overlaps(config, [[f"payments.{number}.*" for number in range(MANY)]])
+    assert overlaps(config, [[*(f"payments.{number}" for number in range(MANY)), "*.7.x"]])
+    refusal = refused(subjects=[*many, "orders.*.x", "orders.0.y"])
+    assert refusal.description == 'subject "orders.0.*" overlaps with "orders.*.x"'
+
+
+@pytest.mark.rule("CON-17", "RET-06")
+def test_tens_of_thousands_of_filters_are_not_compared_in_pairs() -> None:
+    many = [f"orders.{number}" for number in range(MANY)]
+    queue = stored(subjects=["orders.>"], retention="workqueue")
+    first = completed(ConsumerConfig(name="FIRST", ack_policy="explicit", filter_subjects=many), queue)
+    assert isinstance(first, ConsumerConfig)
+    inside = ConsumerConfig(
+        name="C", ack_policy="explicit", filter_subjects=["orders.7", *many[8:], "orders.*"]
+    )
+    assert completed(inside, queue) == FILTERS_OVERLAP
+    other = [f"orders.x.{number}" for number in range(MANY)]
+    second = ConsumerConfig(name="SECOND", ack_policy="explicit", filter_subjects=other)
+    assert isinstance(normalise_consumer(second, queue, [first], consumers=1), ConsumerConfig)
+    third = ConsumerConfig(name="THIRD", ack_policy="explicit", filter_subjects=[*other, "orders.7"])
+    assert normalise_consumer(third, queue, [first], consumers=1) == QUEUE_FILTER_TAKEN
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import duration_text, to_nanos
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import NO_TIME, StreamConfig
-from railgun.model.subjects import collides
+from railgun.model.subjects import Patterns
 from railgun.semantics.consumers.configuration.consumer_fields import checked
 
 _FIXED = {  # CON-11: field to what the refusal calls it; the others may change, sample_freq among them (ADV-09)
@@ -106,8 +106,9 @@ def queue_conflict(filters: list[str], others: list[ConsumerConfig]) -> Refusal 
     """Why a work queue with these consumers can not have one more with these filters."""
     if others and not filters:
         return refusals.QUEUE_NEEDS_FILTERS  # RET-05
+    own = Patterns(filters)
     for other in others:
-        if not other.filters or any(collides(a, b) for a in filters for b in other.filters):
+        if not other.filters or any(own.collide(one) for one in other.filters):
             return refusals.QUEUE_FILTER_TAKEN  # RET-06
     return None  # RET-07: filters that no subject has in common
 

@@ -64,9 +64,8 @@ def check_update(
 
 def overlaps(config: StreamConfig, others: Iterable[Sequence[str]]) -> bool:
     """Whether a subject of the stream collides with one of the other streams' subjects (CFG-08, UPD-12)."""
-    return any(
-        subjects.collides(mine, theirs) for other in others for theirs in other for mine in config.subjects
-    )
+    own = subjects.Patterns(config.subjects)
+    return any(own.collide(theirs) for other in others for theirs in other)
 
 
 def _sealed(config: StreamConfig) -> StreamConfig:  # UPD-08

@@ -7,7 +7,7 @@ is in :mod:`railgun.semantics.streams.configuration.stream_configuration`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -169,13 +169,23 @@ def _subjects_refused(config: StreamConfig) -> Refusal | None:
         return invalid_config("invalid subject")
     if len(set(config.subjects)) < len(config.subjects):
         return invalid_config("duplicate subjects detected")  # CFG-09
-    wild = {subject for subject in config.subjects if subjects.has_wildcard(subject)}
-    for at, one in enumerate(config.subjects if wild else ()):  # two different literals never collide
-        for other in config.subjects[at + 1 :]:
-            if (one in wild or other in wild) and subjects.collides(one, other):
-                return invalid_config(f"subject {_quoted(one)} overlaps with {_quoted(other)}")
+    if (pair := _overlapping(config.subjects)) is not None:
+        return invalid_config(f"subject {_quoted(pair[0])} overlaps with {_quoted(pair[1])}")
     refusals = (_space_refused(subject, config) for subject in config.subjects)
     return next((refusal for refusal in refusals if refusal), None)
+
+
+def _overlapping(own: Sequence[str]) -> tuple[str, str] | None:
+    """The first subject that overlaps with one behind it, and the first of those."""
+    first, behind = None, subjects.Patterns()
+    for at, subject in reversed(list(enumerate(own))):
+        if behind.collide(subject):
+            first = at
+        behind.add(subject)
+    if first is None:
+        return None
+    one = own[first]
+    return one, next(other for other in own[first + 1 :] if subjects.collides(one, other))
 
 
 def _space_refused(subject: str, config: StreamConfig) -> Refusal | None:
