@@ -180,6 +180,19 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "not a folder"
 
 
+def test_a_folder_may_have_any_name_but_one_with_a_comma(tmp_path: Path) -> None:
+    odd = tmp_path / "Jürgen's müll # 100 % ${x} \\u00e4 😀"
+    with EmbeddedBroker(odd) as broker:
+        write_one(broker.bootstrap, "kept", b"here")
+        assert read_properties(odd / "kafka" / "meta.properties")["cluster.id"] == cluster_id(
+            broker.bootstrap
+        )
+    assert [one.name for one in tmp_path.iterdir()] == [odd.name], "nothing is written beside it"
+    with pytest.raises(DataFolderBroken, match="the comma in its path"):
+        EmbeddedBroker(tmp_path / "a,b").start()
+    assert not (tmp_path / "a,b").exists()
+
+
 def test_a_folder_without_readable_meta_data_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kafka").mkdir()
     with pytest.raises(DataFolderBroken, match=r"meta\.properties is missing"):

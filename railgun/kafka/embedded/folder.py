@@ -60,6 +60,10 @@ class DataFolder:
 
         A broker that lost its owner is about to end: it is waited for. Any other is :class:`DataFolderInUse`.
         """
+        if "," in str(self.path):  # nothing escapes it
+            raise DataFolderBroken(
+                folder=self.path, reason="Kafka takes the comma in its path for the beginning of another path"
+            )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

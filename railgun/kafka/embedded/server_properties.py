@@ -96,7 +96,7 @@ def server_properties(
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
     """Write a Java properties file; replaces the old one."""
     file.write_text(
-        "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()), encoding="utf-8"
+        "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items()), encoding="ascii"
     )
 
 
@@ -108,4 +108,11 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+    """The value as Java reads it: a file of properties is Latin-1, and other characters are written by their UTF-16 numbers."""
+    plain = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return "".join(one if one.isascii() else _numbered(one) for one in plain)
+
+
+def _numbered(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
