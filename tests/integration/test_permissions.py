@@ -64,8 +64,8 @@ def test_what_is_printed_is_enough(secured: SecuredBroker, worker: WorkerProcess
         ["stream", "edit", "ORDERS", "--max-msgs-per-subject", "2"],
         ["stream", "info", "ORDERS"],
         ["stream", "get", "ORDERS", "--last-for", "ORDERS.new"],
-        ["stream", "purge", "ORDERS"],
-        ["stream", "rm", "ORDERS"],
+        ["stream", "purge", "ORDERS", "--force"],
+        ["stream", "rm", "ORDERS", "--force"],
         ["tour"],
     ):
         result = run(secured, CLIENT, *command)

@@ -191,20 +191,14 @@ def drop(
     with cluster.act() as rg:
         letters = DeadLetters(rg, stream)
         found = list(letters.find(choice))
-        if found and not yes:
-            _ask(f"remove {counted(len(found), 'dead letter')} of stream {stream}", cluster)
+        if found:
+            sure(cluster, f"remove {counted(len(found), 'dead letter')} of stream {stream}", yes, "--yes")
         with progress("dropping", len(found)) as step:
             outcome = letters.drop(found, step)
     if cluster.as_json:
         print_json({"stream": stream, "dropped": len(outcome.done)})
     else:
         typer.echo(f"Dropped {counted(len(outcome.done), 'dead letter')} of stream {stream}")
-
-
-def _ask(deed: str, cluster: Cluster) -> None:
-    if cluster.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("there is no terminal to ask on: give --yes to remove dead letters")
-    sure(cluster, deed, force=False)
 
 
 def _expected(letters: DeadLetters, choice: Choice) -> int | None:

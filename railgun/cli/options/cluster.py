@@ -131,7 +131,10 @@ class Cluster:
         return given
 
 
-def sure(cluster: Cluster, deed: str, force: bool) -> None:
-    """Ask before a deed that cannot be undone, if there is a terminal to ask on. Raises typer.Abort."""
-    if not force and not cluster.as_json and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(f"Really {deed} on {cluster.where}?", abort=True)
+def sure(cluster: Cluster, deed: str, force: bool, option: str = "--force") -> None:
+    """Ask before a deed that cannot be undone. Raises typer.Abort; ConfigError where there is no terminal to ask on."""
+    if force:
+        return
+    if cluster.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(f"there is no terminal to ask on: give {option} to {deed}")
+    typer.confirm(f"Really {deed} on {cluster.where}?", abort=True)

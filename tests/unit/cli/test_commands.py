@@ -147,17 +147,39 @@ def test_messages_are_read(orders: Run) -> None:
 
 def test_messages_and_streams_are_removed(orders: Run) -> None:
     done(orders("pub", "ORDERS.new", "order {{Count}}", "--count", "4"))
-    assert done(orders("stream", "rmm", "ORDERS", "2")) == "Removed message 2 of stream ORDERS\n"
+    assert done(orders("stream", "rmm", "ORDERS", "2", "-f")) == "Removed message 2 of stream ORDERS\n"
     gone = orders("stream", "get", "ORDERS", "2")
     assert (gone.exit_code, said(gone)) == (1, "error: no message found (10037/404)\n")
-    purged = json.loads(done(orders("stream", "purge", "ORDERS", "--keep", "1", "--json")))
+    purged = json.loads(done(orders("stream", "purge", "ORDERS", "--keep", "1", "--json", "-f")))
     assert purged == {"stream": "ORDERS", "purged": 2, "messages": 1}
     assert done(orders("stream", "get", "ORDERS", "4", "--raw")) == "order 4"
     assert done(orders("stream", "rm", "ORDERS", "-f")) == "Removed stream ORDERS\n"
-    again = orders("stream", "rm", "ORDERS", "--json")
+    again = orders("stream", "rm", "ORDERS", "--json", "--force")
     assert again.exit_code == 1
     assert json.loads(again.stdout)["error"]["err_code"] == 10059
     assert said(again) == "error: stream not found (10059/404)\n"
+
+
+@pytest.mark.parametrize("json_wanted", [[], ["--json"]])
+@pytest.mark.parametrize(
+    "line, deed",
+    [
+        ("stream rm ORDERS", "remove stream ORDERS and all its messages"),
+        ("stream purge ORDERS", "purge stream ORDERS"),
+        ("stream rmm ORDERS 1", "remove message 1 of stream ORDERS"),
+        ("consumer rm ORDERS C", "remove consumer ORDERS > C"),
+    ],
+)
+def test_nothing_is_removed_where_nobody_can_be_asked(
+    orders: Run, line: str, deed: str, json_wanted: list[str]
+) -> None:
+    done(orders("pub", "ORDERS.new", "x"))
+    done(orders("consumer", "add", "ORDERS", "C"))
+    refused = orders(*line.split(), *json_wanted)
+    told = f"error: there is no terminal to ask on: give --force to {deed}\n"
+    assert (refused.exit_code, refused.stderr) == (1, told)
+    state = json.loads(done(orders("stream", "info", "ORDERS", "--json")))["state"]
+    assert (state["messages"], state["consumer_count"]) == (1, 1)
 
 
 def test_subjects_are_counted(orders: Run) -> None:

@@ -258,7 +258,7 @@ def test_consumers_are_listed_and_removed(orders: Run) -> None:
     assert done(orders("consumer", "rm", "ORDERS", "B", "-f")) == "Removed consumer ORDERS > B\n"
     assert json.loads(done(orders("consumer", "ls", "ORDERS", "--names", "--json"))) == ["A"]
     assert "Active Consumers: 1\n" in done(orders("stream", "info", "ORDERS"))
-    again = orders("consumer", "rm", "ORDERS", "B", "--json")
+    again = orders("consumer", "rm", "ORDERS", "B", "--json", "--force")
     assert again.exit_code == 1
     assert json.loads(again.stdout)["error"]["err_code"] == 10014
 

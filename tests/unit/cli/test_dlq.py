@@ -200,7 +200,7 @@ def test_letters_are_dropped(letters: Run) -> None:
     refused = letters("dlq", "drop", "DEAD", "1")
     assert (refused.exit_code, said(refused)) == (
         1,
-        "error: there is no terminal to ask on: give --yes to remove dead letters\n",
+        "error: there is no terminal to ask on: give --yes to remove 1 dead letter of stream DEAD\n",
     )
     unsaid = letters("dlq", "drop", "DEAD", "--yes")
     assert (
