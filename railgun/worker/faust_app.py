@@ -19,7 +19,6 @@ import faust
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from faust.app.base import BootStrategy
-from faust.tables.manager import TableManager
 from faust.transport import drivers
 
 from railgun.errors import RailgunError
@@ -32,6 +31,7 @@ from railgun.shard.clock import SteadyClock
 from railgun.state.folder import StateFolder
 from railgun.worker.context import ShardContext
 from railgun.worker.group.log_noise import limit_repeats
+from railgun.worker.group.resumption import NoTables
 from railgun.worker.housekeeping import Housekeeping
 from railgun.worker.log_reading import LogReading
 from railgun.worker.outbox import Outbox
@@ -50,14 +50,6 @@ class _Boot(BootStrategy):
     def web_server(self) -> Any:
         app: Any = self.app
         return super().web_server() if app.settings.node.web_port else []
-
-
-class _NoTables(TableManager):
-    """Faust's start of the tables, without the second in which it waits for a program to declare some."""
-
-    async def on_start(self) -> None:
-        await self._update_channels()
-        await self.recovery.start()
 
 
 class RailgunApp(faust.App):
@@ -192,7 +184,7 @@ def _faust_options(settings: NodeSettings) -> dict[str, Any]:
         "autodiscover": False,
         "datadir": str(settings.data_dir / "faust"),
         "store": "memory://",
-        "TableManager": _NoTables,
+        "TableManager": NoTables,
         # Its own assignor keeps commands and forwards together only while this is 1 or more (docs/design/0010).
         "table_standby_replicas": 1,
         "topic_allow_declare": False,  # topics are made by railgun, with their own settings
