@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -24,6 +25,7 @@ USUAL_PORT: Final = 9092
 PREFIX: Final = "railgun"
 READY_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.2
+_OF_A_WORKER: Final = ("faust", "rocksdict")  # the packages of the extra "worker"
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -57,11 +59,22 @@ def up(
     """Run a local Kafka and workers until Ctrl-C; prints `ready: ADDRESS` once a publish would be answered."""
     if broker_only and tour:
         raise ConfigError("--tour needs a worker: leave out --broker-only")
+    if not broker_only:
+        _require_worker()
     with _stop_signals():
         try:
             _serve(port, data_dir, 0 if broker_only else workers, tour, real_time)
         except Stopped:
             typer.echo("stopped", err=True)
+
+
+def _require_worker() -> None:
+    """Raises ConfigError before anything is started, if no worker could."""
+    for package in _OF_A_WORKER:
+        if find_spec(package) is None:
+            raise ConfigError(
+                f"a worker needs the package {package}: pip install 'railgun[worker]', or give --broker-only"
+            )
 
 
 def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time: bool) -> None:

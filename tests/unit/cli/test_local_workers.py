@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from railgun.cli.main import app
 from railgun.errors import ConfigError
 from railgun.worker.settings import load_settings
 from tests.support.checkout import TOP
+from tests.support.commands import invoke
 from tests.support.waiting import process_gone, wait_until
 
 
@@ -67,3 +69,17 @@ def test_a_worker_that_dies_shows_its_last_lines(tmp_path: Path, capsys: pytest.
     assert said.startswith("worker 1 | ")
     assert "cluster.prefix" in said, "it read its own configuration, not that of an earlier run"
     assert said.splitlines()[-1].removeprefix("worker 1 | ") in worker.log_file.read_text()
+
+
+@pytest.mark.parametrize("package", ["faust", "rocksdict"])
+def test_up_without_what_a_worker_needs_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    folder = tmp_path / "data"
+    with pytest.raises(ConfigError) as refused:
+        invoke("up", "--port", "0", "--data-dir", str(folder))
+    assert str(refused.value) == (
+        f"a worker needs the package {package}: pip install 'railgun[worker]', or give --broker-only"
+    )
+    assert not folder.exists()
