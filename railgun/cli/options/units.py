@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from typing import Final
 
 from railgun.model.durations import from_nanos, parse_duration
 
 _LONG_UNITS: Final = {"w": 7, "y": 365}  # in days; the API's own durations know neither
-_SIZE = re.compile(r"(?i)\s*(-?\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*")
+_SIZE = re.compile(r"(?ai)\s*(-?\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*")
+_LONGEST: Final = 64  # characters: nobody means a number of more digits
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _NONE: Final = ("0", "-1", "none", "unlimited")
 
@@ -18,6 +20,8 @@ def duration(text: str) -> timedelta:
     """``100ms``, ``2m``, ``1h30m``, ``7d``, ``2w``, ``1y``; ``0`` and ``none`` mean no time. Raises ValueError."""
     if text.strip().lower() in _NONE:
         return timedelta(0)
+    if len(text) > _LONGEST:
+        raise ValueError(f"{text[:_LONGEST]!r} is not a valid duration: use 100ms, 2m, 1h30m or 7d")
     in_days = re.sub(
         r"(\d+(?:\.\d+)?)([wy])", lambda part: f"{float(part[1]) * _LONG_UNITS[part[2]]}d", text.strip()
     )
@@ -31,10 +35,11 @@ def size(text: str) -> int:
     """``1024``, ``64KB``, ``1.5GiB``: units are powers of 1024; ``none`` means no limit. Raises ValueError."""
     if text.strip().lower() in ("none", "unlimited"):
         return -1
-    found = _SIZE.fullmatch(text)
+    found = _SIZE.fullmatch(text) if len(text) <= _LONGEST else None
     if not found:
-        raise ValueError(f"{text!r} is not a valid size: use 1024, 64KB or 1GB")
-    return int(float(found[1]) * 1024 ** _POWERS[found[2].lower()])
+        raise ValueError(f"{text[:_LONGEST]!r} is not a valid size: use 1024, 64KB or 1GB")
+    # A Decimal is exact: a float would make another number of one with 16 digits.
+    return int(Decimal(found[1]) * 1024 ** _POWERS[found[2].lower()])
 
 
 def show_duration(value: timedelta | None) -> str:

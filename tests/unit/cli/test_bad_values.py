@@ -14,6 +14,7 @@ from tests.support.commands import Run, done, invoke
 
 NOT_UTF_8 = "\udcff"  # how Python hands over a byte that is not UTF-8
 HUGE = "99999999999999999999999"
+LONG = "9" * 100_000  # digits
 
 
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "x"])
@@ -73,12 +74,14 @@ def test_text_that_is_not_utf_8_is_refused(orders: Run, line: str) -> None:
         "stream get ORDERS -1",
         "stream get ORDERS {huge}",
         "stream rmm ORDERS {huge} --force",
-        "stream rmm ORDERS -- -1",
+        "stream rmm ORDERS --force -- -1",
         "stream purge ORDERS --seq {huge} --force",
         "stream purge ORDERS --keep=-1 --force",
         "stream add NEW --subjects q --max-msgs {huge}",
         "stream add NEW --subjects q --max-age 99999999999y",
         "stream add NEW --subjects q --max-bytes 1e400",
+        "stream add NEW --subjects q --max-bytes {long}GB",
+        "stream add NEW --subjects q --dupe-window {long}",
         "stream add NEW --subjects a..b",
         "stream add NEW --config {deep}",
         "stream add NEW --config {binary}",
@@ -106,7 +109,7 @@ def test_values_out_of_range_end_in_words(orders: Run, tmp_path: Path, line: str
     deep.write_text("[" * 100_000)
     binary.write_bytes(b"\xff\xfe\x00")
     files = {"deep": deep, "binary": binary, "folder": tmp_path}
-    arguments = [part.format(huge=HUGE, **files) for part in line.split(" ")]
+    arguments = [part.format(huge=HUGE, long=LONG, **files) for part in line.split(" ")]
     answer = orders(*arguments)
     assert answer.exit_code in (1, 2)
     assert answer.stderr

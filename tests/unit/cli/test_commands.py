@@ -408,6 +408,7 @@ def test_texts_that_are_not_valid_durations(text: str) -> None:
         ("-1", -1),
         ("none", -1),
         ("2 mb", 2097152),
+        ("9007199254740993", 2**53 + 1),
     ],
 )
 def test_sizes(text: str, expected: int) -> None:
