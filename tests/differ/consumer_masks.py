@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from railgun.model.subjects import matches
 from tests.differ.comparing import MISSING, Difference
 from tests.differ.moments import (
     Mask,
     Moment,
-    Place,
-    acknowledged,
-    around,
     at,
     body_of,
     calls,
@@ -24,9 +19,8 @@ from tests.differ.moments import (
     last_status,
     place,
     requested,
+    selected,
     something_removed,
-    stored,
-    stream_configs,
 )
 from tests.differ.operations import Call
 
@@ -104,17 +98,8 @@ def _miscounted(moment: Moment, difference: Difference) -> bool:
     if config.get("deliver_policy") not in ("all", "by_start_sequence"):
         return True  # a count of deliveries, or from a start that only the server knows
     begin = max(info.get("delivered", {}).get("stream_seq", 0) + 1, config.get("opt_start_seq", 0))
-    left = sum(message["seq"] >= begin for message in _selected(moment, about.stream, config))
+    left = sum(message["seq"] >= begin for message in selected(moment, about.stream, config))
     return left == (0 if difference.railgun is MISSING else difference.railgun)
-
-
-def _selected(moment: Moment, stream: str, config: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The stored messages that match the filters of a consumer."""
-    one = config.get("filter_subject")
-    filters = [one] if one else config.get("filter_subjects", [">"])
-    for message in stored(moment, stream):
-        if any(matches(pattern, message["subject"]) for pattern in filters):
-            yield message
 
 
 def _silent_after_an_eviction(moment: Moment, difference: Difference) -> bool:
@@ -188,71 +173,6 @@ def _end_at_the_wall(moment: Moment, difference: Difference) -> bool:
     return bool(0 < wall <= info.get("num_ack_pending", 0))
 
 
-# ------------------------------------------------------------ pending messages and floors
-
-_OF_PENDING: Final = {"ack_floor", "num_ack_pending", "num_redelivered", "delivery"}
-
-
-def _removal_under_ack_all(moment: Moment, difference: Difference) -> bool:
-    """C-43: NATS takes the removal of a pending message for an ack of all below it; railgun delivers those again.
-
-    So consumers with that policy differ, and streams that keep what their consumers have not acknowledged.
-    """
-    about = place(moment, difference)
-    if not any(config.get("ack_policy") == "all" for config in consumer_configs(moment, about)):
-        return False
-    if "state" in difference.path:
-        retentions = {config.get("retention") for config in stream_configs(moment, about.stream)}
-        of_pending = bool(retentions & {"interest", "workqueue"})
-    else:
-        of_pending = not difference.path or bool(_OF_PENDING & set(difference.path))
-    return of_pending and something_removed(moment, about.stream)
-
-
-def _nak_of_the_last_try(moment: Moment, difference: Difference) -> bool:
-    """C-67 (RDL-08): the last delivery's nak ends the message at once, and the floor passes it.
-
-    NATS waits a delay out, and its floor may stay behind.
-    """
-    about = place(moment, difference)
-    of_floor = "ack_floor" in difference.path
-    if not of_floor and not {"num_ack_pending", "state"} & set(difference.path):
-        return False
-    for ack, delivery in acknowledged(moment):
-        found = Place(delivery["stream"], delivery["consumer"])
-        if ack.body.startswith("-NAK" if of_floor else "-NAK ") and about in (found, Place(found.stream)):
-            asked = [config.get("max_deliver") for config in consumer_configs(moment, found)]
-            if any(type(most) is int and 0 < most <= delivery["deliveries"] for most in asked):
-                return True
-    return False
-
-
-def _nothing_delivered(moment: Moment, difference: Difference) -> bool:
-    """C-70 (SEQ-02): before the first delivery nothing was delivered; NATS shows the sequence before the start."""
-    delivered = around(moment, difference)
-    return difference.path[-2:] == ("delivered", "stream_seq") and "consumer_seq" not in delivered
-
-
-def _same_floor(moment: Moment, difference: Difference) -> bool:
-    """C-71 (SEQ-09): numbers that differ by sequences which hold no message of the consumer say the same."""
-    info = at(moment.nats, difference.path[:-2])
-    of_floor = difference.path[-2:] in (("ack_floor", "stream_seq"), ("delivered", "stream_seq"))
-    if not of_floor or "config" not in info:
-        return False
-    low, high = sorted(0 if value is MISSING else value for value in (difference.nats, difference.railgun))
-    selected = _selected(moment, info["stream_name"], info["config"])
-    return not any(low < message["seq"] <= high for message in selected)
-
-
-def _floor_after_removal(moment: Moment, difference: Difference) -> bool:
-    """C-72 (SEQ-09): all attempts up to the floor are resolved; NATS counts those of removed messages in one way or another."""
-    if difference.path[-2:] != ("ack_floor", "consumer_seq"):
-        return False
-    nats, railgun = (at(answer, difference.path[:-1]) for answer in (moment.nats, moment.railgun))
-    same = nats.get("stream_seq") == railgun.get("stream_seq")
-    return same and something_removed(moment, place(moment, difference).stream)
-
-
 CONSUMER_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-17", _replay_of_pulls, parts=True),
     Mask("C-18", _bytes_of_delivered_headers),
@@ -268,11 +188,6 @@ CONSUMER_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-64", _width_of_numbers),
     Mask("C-65", _negative_patience, parts=True),
     Mask("C-66", _reason_of_bad_pulls),
-    Mask("C-67", _nak_of_the_last_try, parts=True),
     Mask("C-68", _end_at_the_wall),
-    Mask("C-70", _nothing_delivered),
-    Mask("C-71", _same_floor),
-    Mask("C-72", _floor_after_removal),
     Mask("C-73", _bytes_used_up),
-    Mask("C-43", _removal_under_ack_all, parts=True),
 )

@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.differ.consumer_masks import CONSUMER_MASKS
 from tests.differ.moments import Mask
+from tests.differ.pending_masks import PENDING_MASKS
 from tests.differ.stream_masks import STREAM_MASKS
 
-MASKS: Final[tuple[Mask, ...]] = (*STREAM_MASKS, *CONSUMER_MASKS)
+MASKS: Final[tuple[Mask, ...]] = (*STREAM_MASKS, *CONSUMER_MASKS, *PENDING_MASKS)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from railgun.model.subjects import matches
 from tests.differ.comparing import Difference, Path
 from tests.differ.operations import Ack, Call, Operation, Publish
 
@@ -87,6 +88,20 @@ def stored(moment: Moment, stream: str) -> Iterator[dict[str, Any]]:
         sequence = message["seq"]
 
 
+def selected(moment: Moment, stream: str, config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The stored messages that match the filters of a consumer."""
+    one = config.get("filter_subject")
+    filters = [one] if one else config.get("filter_subjects", [">"])
+    for message in stored(moment, stream):
+        if any(matches(pattern, message["subject"]) for pattern in filters):
+            yield message
+
+
+def deliveries(answer: Any) -> list[dict[str, Any]]:
+    """What the reply addresses of an answer's messages say."""
+    return [frame["delivery"] for frame in answer if "delivery" in frame]
+
+
 def calls(moment: Moment) -> list[Call]:
     """The calls up to this moment."""
     return [one for one, _ in [*moment.before, (moment.operation, None)] if isinstance(one, Call)]
@@ -138,7 +153,7 @@ def acknowledged(moment: Moment) -> Iterator[tuple[Ack, dict[str, Any]]]:
     for operation, answer in [*moment.before, (moment.operation, [])]:
         if isinstance(operation, Ack) and known:
             yield operation, known[operation.delivery % len(known)]
-        known += [frame["delivery"] for frame in answer if "delivery" in frame]
+        known += deliveries(answer)
 
 
 def stream_configs(moment: Moment, stream: str) -> list[dict[str, Any]]:

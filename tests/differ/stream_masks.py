@@ -140,7 +140,11 @@ def _nothing_deleted(moment: Moment, difference: Difference) -> bool:
 def _interest_after_a_change(moment: Moment, difference: Difference) -> bool:
     """C-69 (RET-13, RET-14): who is interested is known from the consumers there are; NATS forgets after some changes."""
     about = Place(place(moment, difference).stream)
-    if "state" not in difference.path or not any(
+    of_state = "state" in difference.path
+    if difference.field in ("total", "limit"):  # of the subjects that the state lists
+        listed = (0, "body", "state", "subjects")
+        of_state = at(moment.nats, listed) != at(moment.railgun, listed)
+    if not of_state or not any(
         config.get("retention") == "interest" for config in stream_configs(moment, about.stream)
     ):
         return False

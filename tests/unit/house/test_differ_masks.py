@@ -266,6 +266,48 @@ def test_interest_is_masked_for_the_stream_whose_consumers_changed(
     assert explained("C-69", memory, operation, one, other, "state.messages", before) is masked
 
 
+@pytest.mark.parametrize("subjects, masked", [({"a.1": 1}, True), ({}, False)])
+def test_a_page_of_subjects_is_masked_with_the_subjects(
+    memory: MemoryDriver, subjects: dict[str, int], masked: bool
+) -> None:
+    before: list[Done] = [
+        (CREATE, []),
+        (asked(ack_policy="none"), []),
+        (replace(INTEREST, name="STREAM.UPDATE.S1"), []),
+    ]
+    one = {"config": {"name": "S1"}, "state": {"subjects": subjects}, "total": 1}
+    other = {"config": {"name": "S1"}, "state": {"subjects": {}}}
+    assert explained("C-69", memory, Call("STREAM.INFO.S1"), one, other, "total", before) is masked
+
+
+@pytest.mark.parametrize(
+    "purged, due, tries, masked",
+    [
+        ("S1", 1, 2, True),
+        ("S2", 1, 2, False),
+        ("S1", 2, 2, False),  # delivered after the purge only
+        ("S1", 1, 1, False),
+    ],
+)
+def test_what_was_due_before_a_purge_is_masked(purged: str, due: int, tries: int, masked: bool) -> None:
+    def delivered(sequence: int, deliveries: int) -> dict[str, Any]:
+        told = {"stream": "S1", "consumer": "C1", "deliveries": deliveries, "sequence": sequence}
+        return {"body": "", "delivery": told}
+
+    pull = Call("CONSUMER.MSG.NEXT.S1.C1", {"batch": 2, "no_wait": True})
+    before: list[Done] = [
+        (pull, [delivered(1, 1)]),
+        (Call(f"STREAM.PURGE.{purged}"), []),
+        (pull, [delivered(2, 1)]),
+    ]
+    ended = {"body": "", "status": "404 No Messages"}
+    nats, railgun = [ended], [delivered(due, tries), ended]
+    moment = Moment(pull, nats, railgun, before, lambda _: [])
+    assert any(mask.explains(moment, Difference((), nats, railgun)) for mask in masks("C-83")) is masked
+    again = Moment(pull, railgun, railgun, before, lambda _: [])
+    assert not any(mask.explains(again, Difference((), nats, railgun)) for mask in masks("C-83"))
+
+
 @pytest.mark.parametrize("left, masked", [("0", True), ("5", False)])
 def test_the_end_of_a_pull_is_masked_where_its_bytes_are_used_up(left: str, masked: bool) -> None:
     delivered = {"body": "x", "subject": "a.1", "delivery": {"stream": "S1", "consumer": "C1"}}
