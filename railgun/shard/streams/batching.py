@@ -86,20 +86,19 @@ class Batches:
             self._abandon(state, key, "timeout", drain)
             known = None
         if known is None and place.sequence != 1:  # BAT-19, BAT-22, BAT-39
-            large = place.sequence > self._limits.max_batch_messages
-            return self._too_large if large else refusals.BATCH_INCOMPLETE
+            return self._too_large if self._is_too_large(place) else refusals.BATCH_INCOMPLETE
+        if place.commit not in (None, COMMIT, END_OF_BATCH):
+            self._staging.drop(key)
+            return refusals.BATCH_COMMIT_INVALID  # BAT-07
         if batches.needs_later_server(given):  # BAT-28, BAT-41
             self._abandon(state, key, "unsupported", drain)
             return refusals.API_LEVEL
         if known is not None and place.sequence != len(known.messages) + 1:  # BAT-20, BAT-40
             self._abandon(state, key, "incomplete", drain)
             return refusals.BATCH_INCOMPLETE
-        if place.sequence > self._limits.max_batch_messages + (place.commit == END_OF_BATCH):
+        if self._is_too_large(place):
             self._abandon(state, key, "large", drain)  # BAT-21, BAT-41
             return self._too_large
-        if place.commit not in (None, COMMIT, END_OF_BATCH):
-            self._staging.drop(key)
-            return refusals.BATCH_COMMIT_INVALID  # BAT-07
         return self._take(state, key, place, message, drain)
 
     def _take(
@@ -112,7 +111,7 @@ class Batches:
         if isinstance(batch, Refusal):
             return batch
         if place.commit != END_OF_BATCH:
-            kept = [one for one in message.headers if one[0] != h.REQUIRED_API_LEVEL]  # BAT-28
+            kept = batches.without_level(message.headers)
             refused = self._staging.add(batch, message._replace(headers=kept))  # BAT-11
             if refused is not None:
                 self._abandon(state, key, "large", drain)
@@ -127,6 +126,10 @@ class Batches:
             messages[-1] = last._replace(headers=[*last.headers, (h.BATCH_COMMIT, COMMIT)])
         # BAT-04, BAT-08: with the message that says so; BAT-42: a refusal raises no advisory
         return self._commit(state, messages, drain)
+
+    def _is_too_large(self, place: BatchPlace) -> bool:
+        """Whether the place is behind the last that there is; the mark of the end may stand there (BAT-21)."""
+        return place.sequence > self._limits.max_batch_messages + (place.commit == END_OF_BATCH)
 
     @property
     def _too_large(self) -> Refusal:

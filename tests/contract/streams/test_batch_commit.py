@@ -58,6 +58,17 @@ def test_only_the_first_message_may_expect_a_last_sequence(rg: Railgun, stream: 
     assert stream.info().state.last_seq == 4
 
 
+@pytest.mark.rule("BAT-23", "BAT-31", "PUB-18")
+def test_of_two_faults_the_one_that_nats_names_is_named(rg: Railgun, stream: Stream) -> None:
+    wrong: dict[str, Any] = {"expected_last_sequence": 7}
+    subject = {"headers": {h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT: "x"}}
+    source = {"headers": {h.STREAM_SOURCE: "X 1 > >"}}
+    increment = {"expected_last_msg_id": "1", "headers": {h.INCREMENT: "1"}}
+    assert commit(rg, stream, ("x", wrong | subject))[0] == 10071  # type: ignore[index]
+    assert commit(rg, stream, ("x", wrong | source))[0] == 10227  # type: ignore[index]
+    assert commit(rg, stream, ("x", increment))[0] == 10177  # type: ignore[index]
+
+
 @pytest.mark.rule("BAT-32")
 def test_a_subject_is_checked_only_before_the_batch_writes_it(rg: Railgun, stream: Stream) -> None:
     def last(sequence: int) -> dict[str, int]:
@@ -177,6 +188,15 @@ def test_one_message_that_is_refused_refuses_all(
         assert commit(rg, stream, *messages)[0] == number  # type: ignore[index]
     state = stream.info().state
     assert (state.messages, state.last_seq) == (2, 2)
+
+
+@pytest.mark.rule("BAT-13", "TTL-02")
+@pytest.mark.parametrize("ttl", ["soon", "-1", "60"])
+def test_a_batch_has_no_life_times_where_the_stream_has_none(rg: Railgun, make: Make, ttl: str) -> None:
+    stream = make(allow_atomic=True)
+    first = {"headers": {h.TTL: ttl}, "expected_last_sequence": 7}
+    assert commit(rg, stream, ("a", first), ("b", {})) == (10166, 400, "per-message TTL is disabled")
+    assert stream.info().state.last_seq == 0
 
 
 @pytest.mark.rule("BAT-48")

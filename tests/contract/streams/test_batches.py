@@ -177,7 +177,8 @@ def test_an_unknown_batch_begins_with_its_first_message(sender: Sender) -> None:
     for sequence in (0, 2, 1000):
         assert sender.refused("B", sequence) == INCOMPLETE
     assert sender.refused("B", 1001) == TOO_LARGE
-    assert sender.refused("B", 1001, "eob") == TOO_LARGE
+    assert sender.refused("B", 1001, "eob") == INCOMPLETE  # the mark is not counted
+    assert sender.refused("B", 1002, "eob") == TOO_LARGE
 
 
 @pytest.mark.rule("BAT-20")
@@ -258,6 +259,13 @@ def test_a_sealed_stream_takes_no_message_of_a_batch(rg: Railgun, stream: Stream
     assert stream.info().state.last_seq == 0
 
 
+@pytest.mark.rule("BAT-26")
+def test_a_sealed_stream_is_told_before_one_without_batches(rg: Railgun, make: Make) -> None:
+    stream = make()
+    rg.update_stream(stream.name, sealed=True)
+    assert Sender(rg, stream).refused("B", 1)[0] == 10109
+
+
 @pytest.mark.rule("BAT-27", "BAT-45")
 def test_configurations_that_exclude_batches(rg: Railgun, unique: Any) -> None:
     asynchronous = create_refused(rg, unique("A"), allow_atomic=True, persist_mode="async")
@@ -276,6 +284,15 @@ def test_the_level_of_the_api_that_a_batch_needs(stream: Stream, sender: Sender)
     sender.stage("C", 1)
     assert sender.refused("C", 2, "eob", Nats_Required_Api_Level=4) == LEVEL
     assert sender.refused("C", 2, "1") == INCOMPLETE
+    assert sender.send("D", 1, "1", Nats_Required_Api_Level="") is not None
+    assert (h.REQUIRED_API_LEVEL, b"") in stream.get(3).headers  # it asks for none
+
+
+@pytest.mark.rule("BAT-07", "BAT-20", "BAT-28")
+def test_a_commit_that_is_not_valid_is_told_first(sender: Sender) -> None:
+    sender.stage("B", 1)
+    assert sender.refused("B", 7, "yes") == COMMIT_INVALID
+    assert sender.refused("C", 1, "yes", Nats_Required_Api_Level=4) == COMMIT_INVALID
 
 
 # ------------------------------------------------------------ abandoned

@@ -52,16 +52,17 @@ class Model:
     ) -> int | Refusal:
         known = self._batches.get(batch)
         if known is None and sequence != 1:
-            return refusals.batch_too_large(MOST) if sequence > MOST else refusals.BATCH_INCOMPLETE
+            large = sequence > MOST + (commit == "eob")
+            return refusals.batch_too_large(MOST) if large else refusals.BATCH_INCOMPLETE
+        if commit not in (None, "1", "eob"):
+            self._drop(batch)
+            return refusals.BATCH_COMMIT_INVALID
         if known is not None and sequence != len(known) + 1:
             self._abandon(batch, "incomplete")
             return refusals.BATCH_INCOMPLETE
         if sequence > MOST + (commit == "eob"):
             self._abandon(batch, "large")
             return refusals.batch_too_large(MOST)
-        if commit not in (None, "1", "eob"):
-            self._drop(batch)
-            return refusals.BATCH_COMMIT_INVALID
         if known is None:
             if commit == "eob":
                 return refusals.BATCH_INCOMPLETE

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import API_LEVEL, ClusterLimits
-from railgun.model.headers import Headers
+from railgun.model.headers import HeaderList, Headers
 from railgun.model.refusals import Refusal
 from railgun.semantics.streams import limits
 from railgun.semantics.streams.ahead import Ahead
@@ -68,12 +68,15 @@ def needs_later_server(given: dict[str, bytes]) -> bool:
     return level is None or level > API_LEVEL
 
 
+def without_level(headers: Headers) -> HeaderList:
+    """The headers as they are stored: the level that was asked for is left out (BAT-28); an empty one asked for none."""
+    return [one for one in headers if one[0] != h.REQUIRED_API_LEVEL or not one[1].strip()]
+
+
 def check_arrival(state: OwnedStream, subject: str, headers: Headers, payload: bytes) -> Refusal | None:
     """Why no message of a batch can be taken, whatever its batch is (BAT-26)."""
     if state.overhead(subject) is None:
         return refusals.NO_STREAM
-    if not state.config.allow_atomic:
-        return refusals.BATCHES_DISABLED  # BAT-16
     if state.config.sealed:
         return refusals.SEALED
     header_bytes = h.block_size(headers)
@@ -81,7 +84,7 @@ def check_arrival(state: OwnedStream, subject: str, headers: Headers, payload: b
         return refusals.HEADER_TOO_LARGE
     if header_bytes + len(payload) > largest_message(state.config):
         return refusals.MESSAGE_TOO_LARGE
-    return None
+    return None if state.config.allow_atomic else refusals.BATCHES_DISABLED  # BAT-16
 
 
 def continuation(

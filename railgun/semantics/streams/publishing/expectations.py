@@ -42,14 +42,11 @@ def check_headers(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None
     return None
 
 
-def check_place(state: OwnedStream, given: dict[str, bytes], ahead: Ahead) -> Refusal | None:
-    """What a message of a batch may not carry, here or at all."""
+def check_batched(given: dict[str, bytes]) -> Refusal | None:
+    """What no message of a batch may carry (BAT-23)."""
     for unsupported in (h.EXPECTED_LAST_MSG_ID, h.MSG_ID):
         if given.get(unsupported):
-            return refusals.batch_header_unsupported(unsupported)  # BAT-23
-    expected = given.get(h.EXPECTED_LAST_SEQUENCE)
-    if ahead.begun and expected is not None and number_in(expected) == state.last_seq:
-        return refusals.WRONG_LAST_IN_BATCH  # BAT-30: any other number is wrong anyway
+            return refusals.batch_header_unsupported(unsupported)
     return None
 
 
@@ -60,24 +57,49 @@ def check_expectations(
 
     ``ahead``: the messages of the same batch before this one. The state is that before the batch (BAT-29).
     """
+    if ahead is None:
+        return (
+            _check_subject_sequence(state, subject, given, None)
+            or _check_last_sequence(state, given, None)
+            or _check_source(given)
+            or _check_last_id(state, given)
+        )
+    return (
+        _check_source(given)
+        or _check_last_sequence(state, given, ahead)
+        or _check_subject_sequence(state, subject, given, ahead)
+    )
+
+
+def _check_subject_sequence(
+    state: OwnedStream, subject: str, given: dict[str, bytes], ahead: Ahead | None
+) -> Refusal | None:
     on_subject = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE)
     pattern = given.get(h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
-    if on_subject is not None:
-        checked = None if pattern is None else Filter([pattern.decode("utf-8", "replace")])
-        if ahead is not None and ahead.wrote(subject if checked is None else checked):
-            return refusals.WRONG_LAST_IN_BATCH  # BAT-32, BAT-33
-        found = state.last_of(subject) if checked is None else state.last_matching(checked)  # PUB-10, PUB-11
-        if number_in(on_subject) != found:
-            return refusals.wrong_last_sequence(found)
-    elif pattern is not None:
-        return refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
-    last_sequence = given.get(h.EXPECTED_LAST_SEQUENCE)
-    if last_sequence is not None and number_in(last_sequence) != state.last_seq:
-        return refusals.wrong_last_sequence(
-            state.last_seq
-        )  # PUB-08, BAT-31; PUB-09: no removal takes it back
-    if h.STREAM_SOURCE in given:
-        return refusals.SOURCE_HEADER  # PUB-18
+    if on_subject is None:
+        return None if pattern is None else refusals.MISSING_SUBJECT_SEQUENCE  # PUB-12
+    checked = None if pattern is None else Filter([pattern.decode("utf-8", "replace")])
+    if ahead is not None and ahead.wrote(subject if checked is None else checked):
+        return refusals.WRONG_LAST_IN_BATCH  # BAT-32, BAT-33
+    found = state.last_of(subject) if checked is None else state.last_matching(checked)  # PUB-10, PUB-11
+    return None if number_in(on_subject) == found else refusals.wrong_last_sequence(found)
+
+
+def _check_last_sequence(state: OwnedStream, given: dict[str, bytes], ahead: Ahead | None) -> Refusal | None:
+    expected = given.get(h.EXPECTED_LAST_SEQUENCE)
+    if expected is None:
+        return None
+    if number_in(expected) != state.last_seq:  # PUB-08, BAT-31; PUB-09: no removal takes it back
+        return refusals.wrong_last_sequence(state.last_seq)
+    begun = ahead is not None and ahead.begun
+    return refusals.WRONG_LAST_IN_BATCH if begun else None  # BAT-30
+
+
+def _check_source(given: dict[str, bytes]) -> Refusal | None:
+    return refusals.SOURCE_HEADER if h.STREAM_SOURCE in given else None  # PUB-18
+
+
+def _check_last_id(state: OwnedStream, given: dict[str, bytes]) -> Refusal | None:
     last_id = given.get(h.EXPECTED_LAST_MSG_ID)
     if last_id is not None and last_id.decode("utf-8", "replace") != state.last_msg_id:
         return refusals.wrong_last_msg_id(state.last_msg_id)  # PUB-13

@@ -24,9 +24,9 @@ from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.counter_columns import publish_increments
 from railgun.semantics.streams.publishing.counters import ReadBody
 from railgun.semantics.streams.publishing.expectations import (
+    check_batched,
     check_expectations,
     check_headers,
-    check_place,
     instructions,
 )
 from railgun.semantics.streams.publishing.outcomes import Counted, NewMessage, PackOutcome, Stored
@@ -226,13 +226,15 @@ def examine(
         return refusals.SEALED  # PUB-17
     given = instructions(message.headers) if message.headers else {}
     increment = given.get(h.INCREMENT)
-    refused = None if increment is None else counters.check_increment(state, given, message.payload)
+    refused = None if ahead is None else check_batched(given)
+    if increment is not None:
+        refused = refused or counters.check_increment(state, given, message.payload)
     refused = refused or check_headers(state, given)
-    if refused is None and ahead is not None:
-        refused = check_place(state, given, ahead)
     if refused is not None:
         return refused
     lifetime = ttl.lifetime(config, given.get(h.TTL))
+    if ahead is not None and isinstance(lifetime, Refusal):
+        return lifetime if config.allow_msg_ttl else refusals.TTL_DISABLED  # BAT-13: before any is stored
     if lifetime == refusals.TTL_DISABLED:
         return refusals.TTL_DISABLED
     message_id = given.get(h.MSG_ID, b"").decode("utf-8", "backslashreplace")  # never two ids as one
