@@ -6,14 +6,20 @@ C-18 counts the bytes of headers otherwise than NATS. So a sequence has either l
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
+from tests.differ.batches import BatchWriter
 from tests.differ.operations import Ack, Call, Headers, Operation, Publish, Wait
 from tests.differ.spaces import (
+    ACK_POLICIES,
+    ACKS,
     CONSUMER_ODD,
     CONSUMER_USUAL,
+    INCREMENTS,
+    MESSAGE_HEADERS,
     MILLI,
+    ODD_PULLS,
     STREAM_ODD,
     STREAM_USUAL,
     WRONG_TYPES,
@@ -40,19 +46,20 @@ _OF_TIME: Final = {  # values that would make the answer a matter of millisecond
 
 
 def sequence(seed: str) -> list[Operation]:
-    """The sequence of a seed."""
-    return _Author(random.Random(seed)).write()
+    """The sequence of a seed. Whether it has batches is drawn apart, so that the others stay what they were without them."""
+    return _Author(random.Random(seed), batching=random.Random(f"batches {seed}").random() < 0.2).write()
 
 
 class _Author:
     """Writes one sequence; remembers what it made, so that most operations mean something."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, dice: random.Random, *, batching: bool) -> None:
         self._dice = dice
         self._bytes_matter = dice.random() < 0.25
         self._oddity = dice.choice((0.0, 0.02, 0.1))  # how often a value is odd
         self._hurried = dice.random() < 0.08  # short ack waits that pass
         self._counting = dice.random() < 0.15 and not self._bytes_matter  # most messages are increments
+        self._batches = BatchWriter(dice) if batching and not self._bytes_matter else None
         self._streams: dict[str, dict[str, Any]] = {}
         self._consumers: dict[tuple[str, str], dict[str, Any]] = {}
         self._deliveries = 0
@@ -72,7 +79,7 @@ class _Author:
 
     def _chances(self) -> Operation:
         chances: dict[Callable[[], Operation], int] = {
-            self._publish: 30,
+            self._publish: 70 if self._batches else 30,
             self._pull: 16 if self._consumers else 1,
             self._ack: 18 if self._deliveries else 1,
             self._create_consumer: 8 if self._consumers else 20,
@@ -97,9 +104,11 @@ class _Author:
         found: dict[str, Any] = {}
         for _ in range(count):
             space = odd if self._dice.random() < self._oddity else usual
-            field = self._dice.choice(
-                [name for name in space if name.islower()]
-            )  # in capitals: by the tables
+            left_out = () if self._batches else ("allow_atomic",)
+            fields = [
+                name for name in space if name.islower() and name not in left_out
+            ]  # in capitals: by the tables
+            field = self._dice.choice(fields)
             value = self._dice.choice(space[field])
             if space is odd and self._dice.random() < 0.2:
                 value = self._dice.choice(WRONG_TYPES)
@@ -112,8 +121,8 @@ class _Author:
             return True
         if field == "allow_msg_counter" and not self._counting:
             return True
-        if field == "no_ack" and self._counting:
-            return True  # nobody is told that NATS refused a plain message (C-03)
+        if field == "no_ack" and (self._counting or self._batches):
+            return True  # nobody is told that NATS refused a plain message (C-03), or railgun an id (C-07)
         if field == "max_ack_pending" and self._hurried:
             return (
                 True  # NATS keeps a pull that met this wall, and fills it when the ack wait is over (PUL-03)
@@ -127,12 +136,14 @@ class _Author:
             base["allow_msg_counter"] = True
         elif self._dice.random() < 0.6:
             base["retention"] = self._dice.choice(("limits", "interest", "workqueue"))
+        if self._batches and self._dice.random() < 0.95:
+            base["allow_atomic"] = True
         if self._dice.random() < 0.5:
             base["allow_direct"] = True
         return base | self._fields(self._dice.choice((0, 1, 1, 2, 3, 4)), STREAM_USUAL, STREAM_ODD)
 
     def _consumer_config(self, name: str) -> dict[str, Any]:
-        base: dict[str, Any] = {"durable_name": name, "ack_policy": self._dice.choice(_ACK_POLICIES)}
+        base: dict[str, Any] = {"durable_name": name, "ack_policy": self._dice.choice(ACK_POLICIES)}
         base |= self._fields(self._dice.choice((0, 0, 1, 1, 2, 3)), CONSUMER_USUAL, CONSUMER_ODD)
         if base.get("deliver_policy") == "by_start_sequence":
             base.setdefault("opt_start_seq", self._dice.choice((1, 2, 4)))
@@ -190,6 +201,13 @@ class _Author:
     # ------------------------------------------------------------ messages
 
     def _publish(self) -> Operation:
+        message = self._message()
+        if self._batches and self._dice.random() < 0.8:
+            captured = self._streams.get("S1", {}).get("subjects")
+            return self._batches.member(message, SUBJECTS, captured)
+        return message
+
+    def _message(self) -> Publish:
         weights = (6, 4, 2, 2, 1, 1)
         (subject,) = self._dice.choices(SUBJECTS, weights)
         payload = self._dice.choice(("", "x", "abc", "abcdefgh"))
@@ -197,8 +215,8 @@ class _Author:
             return self._increment(subject)
         return Publish(subject, payload, () if self._bytes_matter else self._headers())
 
-    def _increment(self, subject: str) -> Operation:
-        headers = (("Nats-Incr", self._dice.choice(_INCREMENTS)),)
+    def _increment(self, subject: str) -> Publish:
+        headers = (("Nats-Incr", self._dice.choice(INCREMENTS)),)
         if self._dice.random() < 0.3:
             headers += self._headers()
         return Publish(subject, "x" if self._dice.random() < 0.03 else "", headers)
@@ -210,8 +228,10 @@ class _Author:
         return tuple({name: (name, value) for name, value in drawn}.values())
 
     def _header(self) -> tuple[str, str]:
-        (name,) = self._dice.choices(list(_HEADERS), [weight for weight, _ in _HEADERS.values()])
-        return name, self._dice.choice(_HEADERS[name][1])
+        (name,) = self._dice.choices(
+            list(MESSAGE_HEADERS), [weight for weight, _ in MESSAGE_HEADERS.values()]
+        )
+        return name, self._dice.choice(MESSAGE_HEADERS[name][1])
 
     def _get(self) -> Operation:
         return Call(f"STREAM.MSG.GET.{self._stream()}", self._selection())
@@ -308,11 +328,11 @@ class _Author:
         if self._bytes_matter and self._dice.random() < 0.2:
             body["max_bytes"] = self._dice.choice((1, 60, 120, 500))
         if self._dice.random() < 0.04:
-            body |= self._dice.choice(_ODD_PULLS)
+            body |= self._dice.choice(ODD_PULLS)
         return Call(f"CONSUMER.MSG.NEXT.{stream}.{name}", body)
 
     def _ack(self) -> Operation:
-        (body,) = self._dice.choices(list(_ACKS), list(_ACKS.values()))
+        (body,) = self._dice.choices(list(ACKS), list(ACKS.values()))
         return Ack(self._dice.randrange(12), body)
 
     # ------------------------------------------------------------ choosing
@@ -330,54 +350,3 @@ class _Author:
     def _sequence(self) -> int:
         first = self._streams.get("S1", {}).get("first_seq", 1)
         return self._dice.randrange(10) + (first - 1 if first in (5, 100) else 0)
-
-
-_ACK_POLICIES: Final = ("explicit", "explicit", "explicit", "explicit", "all", "none")
-_INCREMENTS: Final = (
-    *("+1", "+2", "5", "-3", "0", " 7", "+1", "1"),
-    *("x", "1.5", "+", "", "007", "9223372036854775807", "-9223372036854775809"),
-)
-_EXPECTED: Final = ("0", "1", "2", "3", "5", "", "x", "-1", " 1", "1.0")
-_HEADERS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
-    "X-Own": (4, ("v", "", "two words")),
-    "Nats-Msg-Id": (8, ("1", "2", "3", "")),
-    "Nats-Expected-Stream": (2, ("S1", "S1", "S2", "")),
-    "Nats-Expected-Last-Sequence": (4, _EXPECTED),
-    "Nats-Expected-Last-Subject-Sequence": (4, _EXPECTED),
-    "Nats-Expected-Last-Subject-Sequence-Subject": (2, ("a.1", "a.*", ">", "b.1", "")),
-    "Nats-Expected-Last-Msg-Id": (2, ("1", "2", "")),
-    "Nats-Rollup": (4, ("sub", "all", "ALL", "", "x")),
-    "Nats-TTL": (3, ("60", "1h", "never", "0", "0.5", "500ms", "x", "", "-1")),
-    "Nats-Incr": (1, ("+1", "x")),
-    "Nats-Msg-Size": (1, ("7",)),
-    "Nats-Stream-Source": (1, ("x", "")),
-    "Status": (1, ("404",)),
-    "nats-msg-id": (1, ("1",)),
-}
-_ACKS: Final[Mapping[str, int]] = {
-    "+ACK": 14,
-    "": 3,
-    "-NAK": 5,
-    '-NAK {"delay": 3600000000000}': 1,
-    "-NAK 1h": 1,
-    "-NAK x": 1,
-    "+WPI": 2,
-    "+TERM": 3,
-    "+TERM because": 1,
-    '+NXT {"no_wait": true}': 3,
-    '+NXT{"batch": 2, "no_wait": true}': 1,
-    "+OK": 1,
-    " +ACK": 1,
-    "+ACK ": 1,
-    "+ack": 1,
-    "other": 1,
-}
-_ODD_PULLS: Final[tuple[dict[str, Any], ...]] = (
-    {"batch": 0},
-    {"idle_heartbeat": 10 * MILLI},
-    {"idle_heartbeat": 30 * MILLI, "expires": 40 * MILLI, "no_wait": False},
-    {"expires": -1},
-    {"max_bytes": -1},
-    {"batch": "2"},
-    {"nonsense": 1},
-)

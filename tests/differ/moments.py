@@ -113,6 +113,29 @@ def accepted(moment: Moment) -> list[Call]:
     return [one for one, answer in done if isinstance(one, Call) and not error_of(answer)]
 
 
+def members(moment: Moment) -> list[Publish]:
+    """The messages that a publish would store: itself, or those of the batch that it commits."""
+    last = moment.operation
+    if not isinstance(last, Publish):
+        return []
+    batch, commit = _batch_of(last)
+    if not batch or commit is None:
+        return [last]
+    found = [] if commit == "eob" else [last]
+    for operation, answer in reversed(moment.before):
+        if isinstance(operation, Publish) and _batch_of(operation)[0] == batch:
+            if answer != [{"body": ""}]:
+                break  # it ended another batch of that id
+            found.append(operation)
+    return found[::-1]
+
+
+def _batch_of(message: Publish) -> tuple[str | None, str | None]:
+    """The id of the batch that a message is of, and what it says of a commit."""
+    given = dict(message.headers)
+    return given.get("Nats-Batch-Id"), given.get("Nats-Batch-Commit")
+
+
 # ------------------------------------------------------------ which stream, which consumer
 
 

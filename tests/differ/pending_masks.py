@@ -9,11 +9,14 @@ from tests.differ.moments import (
     Mask,
     Moment,
     Place,
+    accepted,
     acknowledged,
     around,
     at,
+    consumer_config,
     consumer_configs,
     deliveries,
+    filters_changed,
     place,
     place_of,
     selected,
@@ -66,14 +69,21 @@ def _nothing_delivered(moment: Moment, difference: Difference) -> bool:
 
 
 def _same_floor(moment: Moment, difference: Difference) -> bool:
-    """C-71 (SEQ-09): numbers that differ by sequences which hold no message of the consumer say the same."""
+    """C-71 (SEQ-09): numbers that differ by sequences which hold no message of the consumer say the same.
+
+    Which are its messages is said by the filters that it has, or had when the number was set.
+    """
     info = at(moment.nats, difference.path[:-2])
     of_floor = difference.path[-2:] in (("ack_floor", "stream_seq"), ("delivered", "stream_seq"))
     if not of_floor or "config" not in info:
         return False
+    about = Place(info["stream_name"], info["name"])
+    had = [consumer_config(one) for one in accepted(moment) if place_of(one) == about]
     low, high = sorted(0 if value is MISSING else value for value in (difference.nats, difference.railgun))
-    own = selected(moment, info["stream_name"], info["config"])
-    return not any(low < message["seq"] <= high for message in own)
+    return any(
+        not any(low < message["seq"] <= high for message in selected(moment, about.stream, config))
+        for config in (info["config"], *filter(None, had))
+    )
 
 
 def _floor_after_removal(moment: Moment, difference: Difference) -> bool:
@@ -111,11 +121,25 @@ def _due_before_a_purge(moment: Moment, difference: Difference) -> bool:
     return bool(due - told) and due - told <= earlier
 
 
+def _removal_behind_a_filter(moment: Moment, difference: Difference) -> bool:
+    """C-89 (RDL-14): a pending message that is removed is not pending any more; NATS keeps one that a new filter does not match."""
+    about = place(moment, difference)
+    if not {"ack_floor", "num_ack_pending"} & set(difference.path) or not filters_changed(moment, about):
+        return False
+    end = next(n for n, part in enumerate(difference.path) if part in ("ack_floor", "num_ack_pending"))
+    nats, railgun = (
+        at(answer, difference.path[:end]).get("num_ack_pending", 0)
+        for answer in (moment.nats, moment.railgun)
+    )
+    return railgun < nats and something_removed(moment, about.stream)
+
+
 PENDING_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-67", _nak_of_the_last_try, parts=True),
     Mask("C-70", _nothing_delivered),
     Mask("C-71", _same_floor),
     Mask("C-72", _floor_after_removal),
     Mask("C-83", _due_before_a_purge, parts=True),
+    Mask("C-89", _removal_behind_a_filter, parts=True),
     Mask("C-43", _removal_under_ack_all, parts=True),
 )

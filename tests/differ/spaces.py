@@ -1,6 +1,6 @@
-"""Values of each field of a configuration: ordinary ones, and odd ones that a rule might judge in its own way.
+"""Values of each field of a configuration, each header and each acknowledgement: ordinary ones, and odd ones that a rule might judge in its own way.
 
-What railgun does not have yet is not here: counters, batches, mirrors, sources, schedules.
+What railgun does not have yet is not here: mirrors, sources, schedules.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ STREAM_USUAL: Final[Values] = {
     "allow_direct": (True,),
     "allow_msg_ttl": (True,),
     "allow_msg_counter": (True,),
+    "allow_atomic": (True,),
     "subject_delete_marker_ttl": (5 * SECOND,),
     "first_seq": (1, 5, 100),
     "subject_transform": ({"src": "a.*", "dest": "t.{{wildcard(1)}}"}, {"src": ">", "dest": "t.>"}),
@@ -89,6 +90,7 @@ STREAM_ODD: Final[Values] = {
     "mirror_direct": (False, True),
     "allow_msg_ttl": (False,),
     "allow_msg_counter": (False,),
+    "allow_atomic": (False,),
     "subject_delete_marker_ttl": (-1, 0, 1, SECOND - 1, SECOND),
     "first_seq": (0, -1),
     "subject_transform": (
@@ -189,3 +191,53 @@ CONSUMER_ODD: Final[Values] = {
     "nonsense": (1,),
     "Ack_Policy": ("all",),
 }
+
+ACK_POLICIES: Final = ("explicit", "explicit", "explicit", "explicit", "all", "none")
+INCREMENTS: Final = (
+    *("+1", "+2", "5", "-3", "0", " 7", "+1", "1"),
+    *("x", "1.5", "+", "", "007", "9223372036854775807", "-9223372036854775809"),
+)
+_EXPECTED: Final = ("0", "1", "2", "3", "5", "", "x", "-1", " 1", "1.0")
+MESSAGE_HEADERS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
+    "X-Own": (4, ("v", "", "two words")),
+    "Nats-Msg-Id": (8, ("1", "2", "3", "")),
+    "Nats-Expected-Stream": (2, ("S1", "S1", "S2", "")),
+    "Nats-Expected-Last-Sequence": (4, _EXPECTED),
+    "Nats-Expected-Last-Subject-Sequence": (4, _EXPECTED),
+    "Nats-Expected-Last-Subject-Sequence-Subject": (2, ("a.1", "a.*", ">", "b.1", "")),
+    "Nats-Expected-Last-Msg-Id": (2, ("1", "2", "")),
+    "Nats-Rollup": (4, ("sub", "all", "ALL", "", "x")),
+    "Nats-TTL": (3, ("60", "1h", "never", "0", "0.5", "500ms", "x", "", "-1")),
+    "Nats-Incr": (1, ("+1", "x")),
+    "Nats-Msg-Size": (1, ("7",)),
+    "Nats-Stream-Source": (1, ("x", "")),
+    "Status": (1, ("404",)),
+    "nats-msg-id": (1, ("1",)),
+}
+ACKS: Final[Mapping[str, int]] = {
+    "+ACK": 14,
+    "": 3,
+    "-NAK": 5,
+    '-NAK {"delay": 3600000000000}': 1,
+    "-NAK 1h": 1,
+    "-NAK x": 1,
+    "+WPI": 2,
+    "+TERM": 3,
+    "+TERM because": 1,
+    '+NXT {"no_wait": true}': 3,
+    '+NXT{"batch": 2, "no_wait": true}': 1,
+    "+OK": 1,
+    " +ACK": 1,
+    "+ACK ": 1,
+    "+ack": 1,
+    "other": 1,
+}
+ODD_PULLS: Final[tuple[dict[str, Any], ...]] = (
+    {"batch": 0},
+    {"idle_heartbeat": 10 * MILLI},
+    {"idle_heartbeat": 30 * MILLI, "expires": 40 * MILLI, "no_wait": False},
+    {"expires": -1},
+    {"max_bytes": -1},
+    {"batch": "2"},
+    {"nonsense": 1},
+)

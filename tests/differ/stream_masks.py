@@ -1,8 +1,7 @@
-"""Masks for streams and their messages: how nats-server and railgun may differ, by the conflict's number."""
+"""Masks for streams and what they hold: how nats-server and railgun may differ, by the conflict's number."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from tests.differ.comparing import MISSING, Difference
@@ -19,14 +18,13 @@ from tests.differ.moments import (
     error_numbers,
     error_of,
     filters_changed,
-    last_status,
     place,
     place_of,
     requested,
     stored,
     stream_configs,
 )
-from tests.differ.operations import Call, Publish
+from tests.differ.operations import Call
 
 # ------------------------------------------------------------ configurations
 
@@ -157,98 +155,30 @@ def _interest_after_a_change(moment: Moment, difference: Difference) -> bool:
     return filters_changed(moment, about) or (to_interest and unacked)
 
 
-# ------------------------------------------------------------ publishing, reading, removing
+def _interest_in_all_subjects(moment: Moment, difference: Difference) -> bool:
+    """C-85 (RET-13): a consumer is interested in what its filters match, also in a stream that renames its subjects.
 
-
-def _duplicate_first(moment: Moment, difference: Difference) -> bool:
-    """C-26: a repeated id is a duplicate, also where its expectation does not hold any more, or could never hold."""
-    if not isinstance(moment.operation, Publish):
-        return False
-    names = {name for name, value in moment.operation.headers if value}
-    return (
-        "Nats-Msg-Id" in names
-        and any(name.startswith(("Nats-Expected-Last-", "Nats-Stream-Source")) for name in names)
-        and error_of(moment.nats).get("err_code") in (10070, 10071, 10193, 10227)
-        and body_of(moment.railgun).get("duplicate") is True
+    NATS takes one whose filters are the stream's own subjects for one without any, and keeps messages for it.
+    """
+    about = Place(place(moment, difference).stream)
+    renaming = [
+        {*config["subjects"]}
+        for config in stream_configs(moment, about.stream)
+        if config.get("subject_transform") and config.get("retention") == "interest" and "subjects" in config
+    ]
+    wanted = [
+        {*config.get("filter_subjects", ()), config.get("filter_subject")} - {None, ""}
+        for config in consumer_configs(moment, about)
+    ]
+    nats, railgun = (
+        at(one, difference.path[:-1]).get("messages", 0) for one in (moment.nats, moment.railgun)
     )
-
-
-def _counts_of_64_bits(moment: Moment, difference: Difference) -> bool:
-    """C-01: increments and totals have 64 bits; those of NATS have no end."""
-    if not isinstance(moment.operation, Publish) or error_numbers(moment)[1] != 10171:
-        return False
-    given = dict(moment.operation.headers).get("Nats-Incr", ""), body_of(moment.nats).get("val", "")
-    return any(re.fullmatch(" *[+-]?[0-9]+", one) and not -(2**63) <= int(one) < 2**63 for one in given)
-
-
-def _counting_turned_over(moment: Moment, difference: Difference) -> bool:
-    """C-02: an update turns counters on and off; NATS refuses both."""
-    text = str(error_of(moment.nats).get("description", ""))
-    is_update = isinstance(moment.operation, Call) and moment.operation.verb == "STREAM.UPDATE"
-    return is_update and error_numbers(moment)[0] == 10052 and "counter setting" in text
-
-
-def _markers_beside_counters(moment: Moment, difference: Difference) -> bool:
-    """C-75 (CFG-26): delete markers are messages with a life time, which a stream that counts does not have; NATS forgets to ask."""
-    asked = requested(moment.operation)
-    text = error_of(moment.railgun).get("description")
-    return text == "counter stream cannot use message TTLs" and bool(asked.get("subject_delete_marker_ttl"))
-
-
-def _plain_beside_counters(moment: Moment, difference: Difference) -> bool:
-    """C-03: a subject without increments takes plain messages; in NATS every message of the stream needs the header."""
-    if not isinstance(moment.operation, Publish) or dict(moment.operation.headers).get("Nats-Incr"):
-        return False
-    return error_numbers(moment)[0] == 10169 != error_numbers(moment)[1]
-
-
-def _level_of_counters(moment: Moment, difference: Difference) -> bool:
-    """C-06: a stream that counts needs level 1; in NATS 2."""
-    config = at(moment.nats, difference.path[:-2])
-    levels = (difference.nats, difference.railgun)
-    return (
-        difference.field == "_nats.req.level"
-        and bool(config.get("allow_msg_counter"))
-        and levels == ("2", "1")
-    )
-
-
-def _source_or_id(moment: Moment, difference: Difference) -> bool:
-    """C-54 (PUB-16): a wrong last id is told before a source that is not allowed; NATS tells it after."""
-    return error_numbers(moment) == (10227, 10070)
-
-
-def _invalid_life_time(moment: Moment, difference: Difference) -> bool:
-    """C-55 (TTL-03): a time to live that is not valid is refused; NATS takes -1 for never, and anything without an interested consumer."""
-    if not isinstance(moment.operation, Publish) or "Nats-TTL" not in dict(moment.operation.headers):
-        return False
-    return error_numbers(moment) in ((None, 10165), (10054, 10165))  # NATS goes on to the size
-
-
-def _missing_sequence(moment: Moment, difference: Difference) -> bool:
-    """C-51 (DEL-03): a message that is not there cannot be deleted; the rule allows either number."""
-    verb = moment.operation.verb if isinstance(moment.operation, Call) else ""
-    return verb == "STREAM.MSG.DELETE" and error_numbers(moment) == (10057, 10043)
-
-
-def _pending_without_headers(moment: Moment, difference: Difference) -> bool:
-    """C-52 (GET-11): what is left of a batch is counted alike with and without headers; NATS counts one more without."""
-    asked = requested(moment.operation)
-    return bool(asked.get("no_hdr") and asked.get("batch")) and "headers" in difference.path
-
-
-def _view_of_the_future(moment: Moment, difference: Difference) -> bool:
-    """C-53 (GET-16): the view as of a sequence that is still to come is what there is now; NATS finds nothing."""
-    return "up_to_seq" in requested(moment.operation) and last_status(moment.nats) == "404 No Results"
+    kept = difference.path[-2:-1] == ("state",) and railgun < nats
+    return kept and any(filters in renaming for filters in wanted)
 
 
 STREAM_MASKS: Final[tuple[Mask, ...]] = (
-    Mask("C-01", _counts_of_64_bits, parts=True),
-    Mask("C-02", _counting_turned_over, parts=True),
-    Mask("C-03", _plain_beside_counters, parts=True),
-    Mask("C-06", _level_of_counters),
     Mask("C-18", _bytes_of_headers),
-    Mask("C-26", _duplicate_first),
     Mask("C-41", _texts_of_json_errors),
     Mask("C-41", _fields_not_needed, parts=True),
     Mask("C-41", _nothing_to_rewrite_to, parts=True),
@@ -258,12 +188,7 @@ STREAM_MASKS: Final[tuple[Mask, ...]] = (
     Mask("C-48", _first_sequence_by_update),
     Mask("C-49", _order_of_limits, parts=True),
     Mask("C-50", _unlimited_consumers, parts=True),
-    Mask("C-51", _missing_sequence),
-    Mask("C-52", _pending_without_headers),
-    Mask("C-53", _view_of_the_future),
-    Mask("C-54", _source_or_id),
-    Mask("C-55", _invalid_life_time, parts=True),
     Mask("C-69", _interest_after_a_change, parts=True),
     Mask("C-74", _removal_by_sealing, parts=True),
-    Mask("C-75", _markers_beside_counters, parts=True),
+    Mask("C-85", _interest_in_all_subjects, parts=True),
 )
