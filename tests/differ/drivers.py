@@ -15,8 +15,8 @@ from tests.differ.wire import NatsWire
 
 NOBODY_ASKED: Final = [Frame(description="there is no delivery to acknowledge")]
 _ANSWER_SECONDS: Final = 5.0  # for what is always answered, within a few milliseconds on a calm machine
-_QUIET_SECONDS: Final = 0.3
-_MEMORY_SECONDS: Final = 0.5  # memory:// decides in the caller's thread
+_QUIET_SECONDS: Final = 0.5  # for what may be answered by silence
+_PULL_SECONDS: Final = 0.3  # for a pull that may wait: one short ack wait passes (200 ms), a second does not
 
 
 class Driver(Protocol):
@@ -69,8 +69,7 @@ class NatsDriver:
         asked = _request(operation, self._addresses)
         if asked is None:
             return NOBODY_ASKED
-        seconds = _QUIET_SECONDS if may_be_silent(operation) else _ANSWER_SECONDS
-        frames = self._wire.request(*asked, completion(operation), seconds)
+        frames = self._wire.request(*asked, completion(operation), patience(operation))
         self._addresses.note(frames)
         return frames
 
@@ -98,8 +97,7 @@ class MemoryDriver:
             return NOBODY_ASKED
         subject, payload, headers = asked
         try:
-            seconds = _MEMORY_SECONDS if may_be_silent(operation) else _ANSWER_SECONDS
-            replies = self._railgun.request(subject, payload, headers, timeout=seconds)
+            replies = self._railgun.request(subject, payload, headers, timeout=patience(operation))
         except RequestTimeout:
             return []
         except (RailgunError, ValueError) as error:
@@ -133,9 +131,11 @@ def _frame(reply: Reply) -> Frame:
     return Frame(reply.body, headers, reply.status, reply.description or "", reply.subject, reply.reply)
 
 
-def may_be_silent(operation: Operation) -> bool:
-    """Whether silence is a likely answer, for which a short time is waited: publishes (no_ack), acks, pulls."""
-    return isinstance(operation, Publish | Ack) or pulled(operation) is not None
+def patience(operation: Operation) -> float:
+    """Seconds that both systems have for their answer. The same for both: what comes while a pull waits depends on it."""
+    if pulled(operation) is not None:
+        return _PULL_SECONDS
+    return _QUIET_SECONDS if isinstance(operation, Publish | Ack) else _ANSWER_SECONDS
 
 
 def completion(operation: Operation) -> Callable[[list[Frame]], bool]:
