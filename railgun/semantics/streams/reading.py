@@ -82,7 +82,11 @@ def plain_get(stream: OwnedStream, request: GetRequest) -> Steps[Frame | Refusal
 
 
 def direct_get(stream: OwnedStream, request: GetRequest) -> Steps[list[Frame]]:
-    """Messages as they are, with where they came from in their headers; or a status."""
+    """Messages as they are, with where they came from in their headers; or a status.
+
+    It may be answered by others than the owner (GET-09); here the owner answers, between two decisions: nobody sees half
+    of a batch or of a roll-up (GET-20).
+    """
     if request.empty:
         return [status_frame(statuses.EMPTY_REQUEST)]
     if _bad_direct(request):

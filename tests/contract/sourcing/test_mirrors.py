@@ -11,6 +11,7 @@ import railgun
 from railgun.errors import NoStreamResponse
 from railgun.model import headers as h
 from railgun.testing import Clock
+from tests.support.raw import frames
 from tests.support.sourcing import copied, payloads
 from tests.support.streams import Make, Unique, held, put_numbers, put_on
 from tests.support.waiting import wait_until
@@ -257,3 +258,36 @@ def test_a_promoted_mirror_goes_on_counting(rg: railgun.Railgun, make: Make, uni
     rg.delete_stream(origin.name)
     rg.update_stream(config.model_copy(update={"name": mirror.name}))
     assert rg.counter(f"{origin.name}.hits").add(1) == 6
+
+
+@pytest.mark.rule("MIR-11", "GET-09", "MIR-14")
+def test_direct_gets_are_answered_by_the_stream_that_was_asked(
+    rg: railgun.Railgun, make: Make, unique: Unique
+) -> None:
+    """A mirror that lags never answers for its upstream; what it holds itself, it reads directly where it may."""
+    origin = make("ORIGIN", allow_direct=True)
+    put_numbers(rg, origin, 2)
+    mirror = mirror_of(origin.name, rg, unique, max_msgs=2, discard="new", allow_direct=True)
+    wait_until(lambda: held(mirror) == [1, 2], "a full mirror")
+    put_numbers(rg, origin, 20)
+    assert mirror.info().config.mirror_direct
+
+    def last(stream: railgun.Stream) -> tuple[str | None, str | None]:
+        (reply,) = frames(rg, f"DIRECT.GET.{stream.name}", {"last_by_subj": f"{origin.name}.a"})
+        return reply.header("Nats-Stream"), reply.header("Nats-Sequence")
+
+    assert last(origin) == (origin.name, "22")
+    assert last(mirror) == (mirror.name, "2")
+
+
+@pytest.mark.rule("MIR-08", "MIR-12", "SRC-09")
+def test_a_full_mirror_waits_until_there_is_room(rg: railgun.Railgun, make: Make, unique: Unique) -> None:
+    origin = make("ORIGIN")
+    put_numbers(rg, origin, 6)
+    mirror = mirror_of(origin.name, rg, unique, max_msgs=4, discard="new")
+    wait_until(lambda: getattr(mirror.info().mirror, "error", None) is not None, "a full mirror")
+    told = mirror.info().mirror
+    assert told is not None
+    assert (told.lag, told.error and told.error.err_code) == (2, 10077)
+    mirror.purge()
+    wait_until(lambda: held(mirror) == [5, 6], "the rest")

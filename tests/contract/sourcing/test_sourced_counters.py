@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -155,3 +156,85 @@ def test_a_publisher_has_no_say_in_the_ledger(rg: railgun.Railgun, make: Make) -
     forged = {h.INCREMENT: "1", h.COUNTER_SOURCES: "{not json"}
     assert rg.publish(f"{target.name}.a", b"", headers=forged).value == 1
     assert target.get(1).headers == [(h.INCREMENT, b"1")]
+
+
+@pytest.mark.rule("CTR-28", "CTR-26", "UPD-10")
+def test_a_message_that_comes_again_is_not_counted_again(rg: railgun.Railgun, make: Make) -> None:
+    """A source of another filter begins at the beginning; two that overlap copy the same messages twice."""
+    origin, target = make("ORIGIN", allow_msg_counter=True), make("TARGET", allow_msg_counter=True)
+    theirs, wide = rg.counter(f"{origin.name}.a"), f"{origin.name}.*"
+    for number in (1, 2, 3):
+        theirs.add(number)
+    narrow = Source(name=origin.name, filter_subject=f"{origin.name}.a")
+    both = [narrow, Source(name=origin.name, filter_subject=wide)]
+    for sources, messages in (([narrow], 3), ([both[1]], 6), (both, 6)):
+        rg.update_stream(target.info().config.model_copy(update={"sources": sources}))
+        copied(target, messages)
+        assert total(target, f"{origin.name}.a") == 6
+    theirs.add(4)
+    copied(target, 8)
+    assert total(target, f"{origin.name}.a") == 10
+    assert ledger(target, f"{origin.name}.a") == {origin.name: {f"{origin.name}.a": "10"}}
+    assert sum(int(target.get(number).header(h.INCREMENT) or "0") for number in held(target)) == 10
+
+
+@pytest.mark.rule("CTR-18", "CTR-19", "CTR-23", "SRC-02")
+def test_the_sum_does_not_depend_on_the_order(rg: railgun.Railgun, make: Make) -> None:
+    upstreams = [make(f"PART{number}", allow_msg_counter=True) for number in range(3)]
+    sums = [make(f"SUM{number}", allow_msg_counter=True) for number in range(2)]
+    added = [[7, -3, 11, 5], [100, -40, 1], [-9, 2, 2, 2, 2]]
+
+    def work(upstream: railgun.Stream, numbers: list[int]) -> None:
+        for number in numbers:
+            rg.counter(f"{upstream.name}.hits").add(number)
+
+    threads = [threading.Thread(target=work, args=one) for one in zip(upstreams, added, strict=True)]
+    for thread in threads:
+        thread.start()
+    for target, order in zip(sums, (upstreams, upstreams[::-1]), strict=True):  # while increments arrive
+        sources = [to(one, "hits", f"{target.name}.all") for one in order]
+        rg.update_stream(target.info().config.model_copy(update={"sources": sources}))
+    for thread in threads:
+        thread.join()
+    for target in sums:
+        copied(target, sum(map(len, added)))
+        assert total(target, f"{target.name}.all") == sum(map(sum, added))
+        assert ledger(target, f"{target.name}.all") == {
+            one.name: {f"{one.name}.hits": str(sum(numbers))}
+            for one, numbers in zip(upstreams, added, strict=True)
+        }
+
+
+@pytest.mark.rule("CTR-26", "SRC-04")
+def test_totals_go_through_a_chain(rg: railgun.Railgun, make: Make) -> None:
+    """Each stream of a chain counts for itself, and shows the totals of its nearest upstreams."""
+    shops = [make(f"SHOP{number}", allow_msg_counter=True) for number in range(2)]
+    city = make("CITY", allow_msg_counter=True)
+    land = make("LAND", allow_msg_counter=True)
+    here, there = f"{city.name}.sold", f"{land.name}.sold"
+    for target, sources in (
+        (city, [to(one, "sold", here) for one in shops]),
+        (land, [to(city, "sold", there)]),
+    ):
+        rg.update_stream(target.info().config.model_copy(update={"sources": sources}))
+    for shop, number in zip(shops, (3, 4), strict=True):
+        rg.counter(f"{shop.name}.sold").add(number)
+    copied(land, 2)
+    assert (total(city, here), total(land, there)) == (7, 7)
+    assert ledger(land, there) == {city.name: {here: "7"}}
+
+
+@pytest.mark.rule("CTR-26", "SRC-07")
+def test_an_upstream_made_anew_takes_its_old_total_along(rg: railgun.Railgun, make: Make) -> None:
+    """The sum is that of the totals that the upstreams have now."""
+    origin, target = make("ORIGIN", allow_msg_counter=True), make("TARGET", allow_msg_counter=True)
+    subject = f"{target.name}.sum"
+    rg.counter(subject).add(100)
+    rg.update_stream(target.info().config.model_copy(update={"sources": [to(origin, "a", subject)]}))
+    rg.counter(f"{origin.name}.a").add(5)
+    wait_until(lambda: total(target, subject) == 105, "the old total")
+    config = origin.info().config
+    rg.delete_stream(origin.name)
+    rg.create_stream(config)
+    rg.counter(f"{origin.name}.a").add(2)
+    wait_until(lambda: total(target, subject) == 102, "the new total")

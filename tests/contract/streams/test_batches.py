@@ -135,7 +135,7 @@ def test_publishes_that_travel_with_a_batch_are_decided_by_themselves(rg: Railgu
 # ------------------------------------------------------------ refusals
 
 
-@pytest.mark.rule("BAT-16", "BAT-44", "BAT-25")
+@pytest.mark.rule("BAT-16", "BAT-44", "BAT-25", "UPD-15")
 def test_the_option_is_turned_on_and_off(rg: Railgun, make: Make) -> None:
     stream = make()
     sender = Sender(rg, stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 from typing import Any
 
 import pytest
@@ -316,3 +317,55 @@ def test_headers_can_be_left_out_where_bodies_are_only_in_the_log(rg: Railgun) -
 def test_a_plain_get_has_no_batches(rg: Railgun, fields: dict[str, Any]) -> None:
     stream = filled(rg, "a")
     assert refused(rg, f"STREAM.MSG.GET.{stream.name}", {"seq": 1, **fields}) == BAD
+
+
+@pytest.mark.rule("GET-20")
+def test_a_get_sees_a_batch_whole_or_not_at_all(rg: Railgun) -> None:
+    stream = filled(rg, "a", "b", "c", allow_direct=True, allow_atomic=True, max_msgs_per_subject=1)
+    subjects = [f"{stream.name}.{token}" for token in "abc"]
+    with rg.batch() as first:
+        for subject in subjects:
+            first.add(subject, "0")
+    seen: list[set[bytes]] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            replies = direct(rg, stream, {"multi_last": [f"{stream.name}.*"]})
+            seen.append({reply.body for reply in replies if reply.status is None})
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(1, 21):
+            with rg.batch() as batch:
+                for subject in subjects:
+                    batch.add(subject, str(number))
+    finally:
+        done.set()
+        reader.join()
+    assert seen
+    assert [bodies for bodies in seen if len(bodies) != 1] == []
+
+
+@pytest.mark.rule("GET-20")
+def test_a_get_sees_a_roll_up_whole_or_not_at_all(rg: Railgun) -> None:
+    """There is one message on the subject, before the roll-up, after it and meanwhile."""
+    stream = filled(rg, "a", allow_direct=True, allow_rollup_hdrs=True)
+    seen: list[int] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.append(len(sequences(direct(rg, stream, {"seq": 1, "batch": 10}))))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(20):
+            rg.publish(f"{stream.name}.a", str(number), headers={"Nats-Rollup": "sub"})
+    finally:
+        done.set()
+        reader.join()
+    assert seen
+    assert set(seen) == {1}

@@ -99,7 +99,7 @@ def _change_refused(old: StreamConfig, new: StreamConfig) -> Refusal | None:
     # UPD-10: sources may be added, removed and changed
     if old.allow_msg_ttl and not new.allow_msg_ttl:  # UPD-13
         return invalid_config("message TTL status can not be disabled")
-    # UPD-14: allow_msg_counter may be switched on and off
+    # UPD-14, UPD-15: allow_msg_counter and allow_atomic may be switched on and off
     if (old.persist_mode or "default") != (new.persist_mode or "default"):  # UPD-16
         return invalid_config(f"{cannot} change persist mode")
     return None
