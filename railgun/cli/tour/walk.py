@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ SIDE_STREAMS: Final = (
     "RECENT",
     "SESSIONS",
     "COUNTER",
+    "SUM",
     "QUEUE",
 )  # what is made beside the main one: NAME_RECENT …
 
@@ -69,6 +71,13 @@ class Walk:
     def expect(self, holds: bool, what: str) -> None:
         if not holds:
             raise TourFailed(f"the tour did not show that {what}")
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for what comes by itself, a moment later."""
+        deadline = time.monotonic() + SLACK
+        while not holds():
+            self.expect(time.monotonic() < deadline, what)
+            time.sleep(0.02)
 
     def receive(self, source: Consumer | Listener, name: str, text: str, wait: float = SLACK) -> Message:
         """The next message of a consumer or listener, which must have this text."""

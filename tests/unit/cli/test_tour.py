@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from railgun.cli.tour import MARK, TourFailed, Walk, command, consumers, run_tour
+from railgun.cli.tour import MARK, TourFailed, Walk, command, consumers, copies, run_tour, walk
 from railgun.client.facade.railgun import connect
+from railgun.model.stream_config import SubjectTransform
 
 
 @pytest.fixture
@@ -21,6 +22,8 @@ def test_the_tour_shows_what_it_says(capsys: pytest.CaptureFixture[str], server:
     shown = capsys.readouterr().out
     for stated in ("Messages: 1\n", "Bytes: 67 B\n", "Bytes: 53 B\n", '{"val":"101"}', "That was the tour"):
         assert stated in shown
+    assert '{"val":"107"}' in shown  # 102 and 5
+    assert 'Nats-Counter-Sources: {"ORDERS_COUNTER":{"ORDERS_COUNTER.hits":"102"}}' in shown
     states = shown.split("     State:\n")[1:]
     pairs = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((2, 2), (1, 1)), ((3, 2), (1, 1)), ((4, 2), (4, 2))]
     waiting = [(0, 0), (0, 0), (1, 0), (1, 1), (0, 0)]
@@ -42,6 +45,20 @@ def test_a_number_that_differs_fails_the_tour(server: str, monkeypatch: pytest.M
     monkeypatch.setattr(consumers, "FRESH", consumers.FRESH._replace(pending=1))
     with connect(server) as rg, pytest.raises(TourFailed, match=r"pending=1.*: it is at .*pending=0"):
         consumers.counting(Walk(rg, Console(quiet=True), real_time=False))
+
+
+def test_a_sum_that_does_not_come_fails_the_tour(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "SLACK", 0.1)
+    monkeypatch.setattr(copies, "SubjectTransform", _nowhere)
+    with connect(server) as rg:
+        rg.create_stream("ORDERS_COUNTER", subjects=["ORDERS_COUNTER.*"], allow_msg_counter=True)
+        with pytest.raises(TourFailed, match="the sum is 6"):
+            copies.sums(Walk(rg, Console(quiet=True), real_time=False))
+
+
+def _nowhere(src: str, dest: str) -> SubjectTransform:
+    """Copies that land elsewhere."""
+    return SubjectTransform(src=src, dest=f"elsewhere.{dest}")
 
 
 @pytest.mark.usefixtures("short")
