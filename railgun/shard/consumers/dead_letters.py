@@ -40,7 +40,7 @@ _LONGEST_REASON = 4_096
 _UNLIMITED = 1 << 62
 
 
-class Origin(NamedTuple):
+class LetterOrigin(NamedTuple):
     """The delivery that a dead letter comes from."""
 
     stream: str
@@ -153,7 +153,7 @@ class DeadLetters:
 
 def _origin(stream: OwnedStream, event: Event, message: StoredMessage) -> HeaderList:
     reason = event.reason or "terminated"
-    origin = Origin(stream.name, event.stream_seq, message.time_ns, event.consumer, event.deliveries)
+    origin = LetterOrigin(stream.name, event.stream_seq, message.time_ns, event.consumer, event.deliveries)
     return origin.headers(message.headers, reason)
 
 

@@ -20,7 +20,7 @@ from railgun.protocol.routing import partition_of
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.batches import is_of_batch
-from railgun.shard.consumers.dead_letters import DeadLetters, Origin, as_record
+from railgun.shard.consumers.dead_letters import DeadLetters, LetterOrigin, as_record
 from railgun.shard.copies import Copies
 from railgun.shard.open_drain import OpenDrain
 
@@ -47,7 +47,7 @@ class HandingOver:
         if isinstance(packs, Refusal):
             return packs
         entry = stream.entry(given.sequence)
-        origin = Origin(
+        origin = LetterOrigin(
             stream.name,
             given.sequence,
             0 if entry is None else entry.time,
@@ -66,7 +66,7 @@ class HandingOver:
         self, handed: HandedOver, pack: PublishPack, refused: list[tuple[int, Refusal]], drain: OpenDrain
     ) -> None:
         """Keep the messages that the owner of their stream refused, with the reasons."""
-        origin = Origin(*handed[:5])
+        origin = LetterOrigin(*handed[:5])
         copies = Copies()
         for index, refusal in refused:
             subject, payload = pack.subjects[index], pack.payloads[index]
