@@ -7,17 +7,12 @@ that decides them: nothing is lost between two shards, so nothing waits for an a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from datetime import timedelta
-from hashlib import blake2b
 from itertools import pairwise
-from typing import NamedTuple
 
 from railgun.model import refusals
-from railgun.model.consumer_config import ConsumerConfig
-from railgun.model.durations import LONGEST, from_nanos
 from railgun.model.refusals import Refusal
-from railgun.protocol import avro as wire
 from railgun.protocol.commands import AckRun, Forward
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
@@ -25,33 +20,29 @@ from railgun.semantics.consumers.configuration import start
 from railgun.semantics.consumers.configuration.consumer_configuration import queue_conflict
 from railgun.semantics.consumers.consumer_state import ConsumerState, Taken
 from railgun.semantics.consumers.undo import UndoLog
-from railgun.semantics.steps import finish
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
+from railgun.semantics.streams.sourcing.hidden_consumers import (
+    Feed,
+    consumer_name,
+    first_wanted,
+    hidden_config,
+    set_window,
+)
 from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of
 from railgun.shard.consumers.leases import Columns, columns_at_hand
 from railgun.shard.log_bodies import ReadLog, find_messages
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 from railgun.state import keys
-from railgun.state.unreadable_entries import decoded
+from railgun.state.unreadable_entries import UnreadableEntry, decoded
+
+log = logging.getLogger("railgun.shard")
 
 LEASE_MESSAGES = 4_096
 LEASE_BYTES = 1024 * 1024  # a larger message travels alone
 UNDER_WAY = 8 * 1024 * 1024  # bytes that the stream which copies has not confirmed yet
-_NEVER: timedelta = from_nanos(LONGEST)  # nothing is lost on the way, so nothing comes again by itself
-_WAITING = 10_000  # streams that are waited for, in memory
-
-
-class Feed(NamedTuple):
-    """The stream for which a consumer reads, and what is under way; the schema says what the fields mean."""
-
-    stream: str
-    incarnation: int
-    origin: str
-    session: int
-    sent: int = 0
-    copied: int = 0
+_WAITED_FOR = 1_000  # streams that do not exist and are remembered, and those that wait for one of them
 
 
 class Feeding:
@@ -73,8 +64,8 @@ class Feeding:
         self._read_log = read_log
         self._undo = undo
         self._feeds: dict[ConsumerKey, Feed] = {}
-        # Streams that do not exist, and who wants them: only to be quick, because they are asked for again.
-        self._missing: dict[str, dict[SourceCommand, None]] = {}
+        # Streams that do not exist, and the last word of each that wants them: only to be quick, because they ask again.
+        self._missing: dict[str, dict[str, SourceCommand]] = {}
 
     def load(self) -> None:
         """Read back who reads for whom; all of them may have something to send."""
@@ -83,11 +74,22 @@ class Feeding:
             prefix = keys.all_of(keys.FEED, stream.incarnation)
             for key, data in stream.overlay.scan(prefix):
                 consumer = stream.consumers.by_number(keys.sequence_in(key))
-                if consumer is not None:
+                feed = self._read_feed(stream, key, data)
+                if consumer is not None and feed is not None:
                     own = key_of(stream, consumer)
-                    self._feeds[own] = Feed(**decoded(key, wire.decode, "feed_record", data))
+                    self._feeds[own] = feed
                     self._demand.want(own, consumer.terms.filter)
                     self._demand.postpone(own)
+
+    def _read_feed(self, stream: OwnedStream, key: bytes, data: bytes) -> Feed | None:
+        """The feed in the table; one that cannot be read is left alone until the stream that copies asks again."""
+        try:
+            return decoded(key, Feed.decode, data)
+        except UnreadableEntry as error:
+            log.error(
+                "shard %d: a stream that copies %s is not known: %s", self._partition, stream.name, error
+            )
+            return None
 
     def feeds(self, key: ConsumerKey) -> bool:
         """Whether the consumer reads for another stream."""
@@ -102,7 +104,7 @@ class Feeding:
         elif command.kind == "attach":
             self._attach(command, stream, drain)
         else:
-            consumer = stream.consumers.get(_consumer_name(command))
+            consumer = stream.consumers.get(consumer_name(command))
             key = None if consumer is None else key_of(stream, consumer)
             feed = None if key is None else self._feeds.get(key)
             if consumer is None or key is None or feed is None:
@@ -116,8 +118,11 @@ class Feeding:
         if command.kind != "attach":
             return
         refused = self._streams.aside.refusal(command.upstream) or refusals.STREAM_NOT_FOUND
-        if len(self._missing) < _WAITING:
-            self._undo.add_to(self._missing, command.upstream, command)
+        waiting = self._missing.get(command.upstream, {})
+        if command.upstream in self._missing or len(self._missing) < _WAITED_FOR:
+            waiting = {**waiting, consumer_name(command): command}
+            if len(waiting) <= _WAITED_FOR:
+                self._undo.put(self._missing, command.upstream, waiting)
         self._refuse(command, refused, drain)
 
     def _refuse(
@@ -138,7 +143,7 @@ class Feeding:
         if command.upstream_incarnation not in (0, stream.incarnation):
             self._refuse(command, refusals.UPSTREAM_ANEW, drain, stream.incarnation)
             return
-        consumer = stream.consumers.get(_consumer_name(command))
+        consumer = stream.consumers.get(consumer_name(command))
         if consumer is None:
             made = self._made(command, stream, drain)
             if isinstance(made, Refusal):
@@ -153,7 +158,7 @@ class Feeding:
         self._demand.want(key, consumer.terms.filter)
         drain.touch(stream)
         drain.ready[key] = None
-        self._send(self._lease(stream, consumer, feed), drain)
+        self._send(feed.lease(stream, consumer), drain)
 
     def _made(self, command: SourceCommand, stream: OwnedStream, drain: OpenDrain) -> ConsumerState | Refusal:
         filters = list(command.filters)
@@ -162,27 +167,15 @@ class Feeding:
             refused = queue_conflict(filters, [one.config for one in stream.consumers])
         if refused is not None:
             return refused
-        name = _consumer_name(command)
-        config = ConsumerConfig(
-            name=name,
-            durable_name=name,
-            ack_policy="all",
-            ack_wait=_NEVER,
-            max_ack_pending=command.window,
-            filter_subjects=filters or None,
-            direct=True,
-        )
-        begins = start.Start(_first_wanted(command, stream), [])
-        return stream.consumers.create(config, drain.moment, begins)
+        begins = start.Start(first_wanted(command, stream), [])
+        return stream.consumers.create(hidden_config(command), drain.moment, begins)
 
     def _rewind(
         self, command: SourceCommand, stream: OwnedStream, consumer: ConsumerState, drain: OpenDrain
     ) -> None:
-        position = max(command.position, _first_wanted(command, stream) - 1)
+        position = max(command.position, first_wanted(command, stream) - 1)
         self._resolve(consumer, position, drain)
-        if command.window != consumer.config.max_ack_pending:
-            widened = consumer.config.model_copy(update={"max_ack_pending": command.window})
-            consumer.reconfigure(widened)
+        set_window(consumer, command.window)
         consumer.rewind(position)
 
     def _acknowledge(
@@ -191,9 +184,7 @@ class Feeding:
         key = key_of(stream, consumer)
         drain.touch(stream)
         self._resolve(consumer, command.position, drain)
-        if command.window != consumer.config.max_ack_pending:
-            widened = consumer.config.model_copy(update={"max_ack_pending": command.window})
-            consumer.reconfigure(widened)
+        set_window(consumer, command.window)
         self._keep(key, stream, self._feeds[key]._replace(copied=command.copied))
         drain.ready[key] = None
 
@@ -216,8 +207,8 @@ class Feeding:
     def stream_changed(self, change: str, stream: OwnedStream, drain: OpenDrain) -> None:
         """A stream came, which may be waited for; or goes, and those who read it are told."""
         if change == "create":
-            for command in list(self._missing.get(stream.name, ())):
-                self._undo.take_from(self._missing, stream.name, command)
+            waiting = self._undo.drop(self._missing, stream.name) or {}
+            for command in waiting.values():
                 self._attach(command, stream, drain)
         elif change == "delete":
             for key, feed in [one for one in self._feeds.items() if one[0].incarnation == stream.incarnation]:
@@ -233,7 +224,7 @@ class Feeding:
         """Send what may be sent now. Returns how many messages, and whether more may be sent at once."""
         feed, given = self._feeds[key], 0
         while given < most:
-            room = UNDER_WAY - (feed.sent - feed.copied)
+            room = UNDER_WAY - feed.under_way
             if room <= 0:
                 return given, False
             taken = consumer.take(min(most - given, LEASE_MESSAGES), min(room, LEASE_BYTES), drain.moment)
@@ -244,24 +235,11 @@ class Feeding:
             given += taken.count
             feed = feed._replace(sent=feed.sent + taken.size)
             self._keep(key, stream, feed)
-            lease = self._lease(stream, consumer, feed)
+            lease = feed.lease(stream, consumer)
             self._send(self._filled(lease, stream, taken, drain), drain)
             if taken.stopped in ("empty", "wall"):
                 return given, False
         return given, True
-
-    def _lease(self, stream: OwnedStream, consumer: ConsumerState, feed: Feed) -> SourceLease:
-        return SourceLease(
-            stream.name,
-            stream.incarnation,
-            feed.stream,
-            feed.incarnation,
-            feed.origin,
-            feed.session,
-            reached=consumer.position.next - 1,
-            pending=consumer.num_pending,
-            retains=stream.config.retention != "limits",
-        )
 
     def _filled(self, lease: SourceLease, stream: OwnedStream, taken: Taken, drain: OpenDrain) -> SourceLease:
         runs = [(run.sequence, run.length) for run in taken.runs]
@@ -313,31 +291,11 @@ class Feeding:
     def _keep(self, key: ConsumerKey, stream: OwnedStream, feed: Feed) -> None:
         self._undo.put(self._feeds, key, feed)
         stored = keys.of(keys.FEED, key.incarnation, key.number)
-        stream.overlay.put(stored, wire.encode("feed_record", feed._asdict()))
+        stream.overlay.put(stored, feed.encode())
 
     def _forget(self, key: ConsumerKey, stream: OwnedStream) -> None:
         self._undo.drop(self._feeds, key)
         stream.overlay.delete(keys.of(keys.FEED, key.incarnation, key.number))
-
-
-def _consumer_name(command: SourceCommand) -> str:
-    """A name that no user can give: it is hidden from them."""
-    text = f"{command.stream}\0{command.incarnation}\0{command.origin}"
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"source/{command.stream}/{digest}"
-
-
-def _first_wanted(command: SourceCommand, stream: OwnedStream) -> int:
-    """Where the copying begins: behind the position, or where the source says (MIR-06)."""
-    first = max(stream.first_seq, 1)
-    if command.position:
-        return command.position + 1
-    if command.start_sequence:
-        return max(command.start_sequence, first)
-    if command.start_time:
-        config = ConsumerConfig(deliver_policy="by_start_time", opt_start_time=command.start_time)
-        return finish(start.find(stream, config)).sequence
-    return first
 
 
 def _runs_of(sequences: list[int]) -> list[tuple[int, int]]:

@@ -36,7 +36,8 @@ from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
 from railgun.shard.streams.publishing import note_last
 
-UNANSWERED = 30 * NANOS  # an upstream that says nothing for so long is asked again
+UNANSWERED = 30 * NANOS  # an upstream that owes messages and says nothing for so long is asked again
+IDLE = 600 * NANOS  # one that owes nothing: whatever has gone wrong there heals by it
 FIRST_RETRY = NANOS // 2
 LAST_RETRY = 10 * NANOS
 _CONFIRMED_AT = 2 * 1024 * 1024  # bytes copied since the upstream was last told
@@ -235,7 +236,7 @@ class Sourcing:
         origin.copied += lease.size
         origin.unacknowledged += len(lease.payloads)
         origin.lag = lease.pending
-        origin.retry = drain.moment + UNANSWERED if lease.pending else 0
+        origin.retry = drain.moment + (UNANSWERED if lease.pending else IDLE)
         self._confirm(lease, state, origin, drain)
 
     def _copy_messages(

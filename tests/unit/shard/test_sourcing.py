@@ -318,3 +318,38 @@ def test_the_ledger_is_json_as_nats_writes_it() -> None:
     message = shards.written[NAMES.log("B"), 1]
     assert json.loads(h.first(message.headers, h.COUNTER_SOURCES) or b"") == {"A": {"A.x": "5"}}
     assert message.payload == b'{"val":"5"}'
+
+
+def test_a_feed_that_cannot_be_read_heals(caplog: pytest.LogCaptureFixture) -> None:
+    """The upstream and its shard are served; the stream that copies asks again after a while."""
+    shards = Cluster()
+    shards.make("A")
+    copy = next(name for name in "BCDEFG" if partition_of(name, PARTITIONS) != partition_of("A", PARTITIONS))
+    shards.make(copy, {"name": "A"})
+    home = partition_of("A", PARTITIONS)
+    (key,) = [key for key, _ in shards.tables[home].scan(b"f")]
+    shards.tables[home].apply({key: b"\xff\xff"})
+    shards.restart(home)
+    assert "a stream that copies A is not known" in caplog.text
+    shards.publish("A", ["A.x"], payloads=[b"late"])
+    shards.settle()
+    assert shards.texts(copy) == []
+    shards.now += 700 * SECOND
+    shards.settle()
+    assert shards.texts(copy) == [b"late"]
+
+
+def test_asking_for_a_stream_that_is_not_there_leaves_one_entry() -> None:
+    shards = Cluster()
+    shards.make("B", {"name": "A"})
+    home = partition_of("A", PARTITIONS)
+    for _ in range(20):
+        shards.now += 20 * SECOND
+        shards.settle()
+    waiting = shards.cores[home]._consumers.feeding._missing
+    assert [len(of_stream) for of_stream in waiting.values()] == [1]
+    shards.make("A")
+    shards.publish("A", ["A.x"], payloads=[b"there"])
+    shards.settle()  # no time has passed: it was waited for
+    assert shards.texts("B") == [b"there"]
+    assert not waiting
