@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,10 +85,7 @@ class TormentedCluster:
 
     def torment(self, number: int, action: Torment, dice: random.Random) -> str:
         """Publish, torment, publish on until every stream answers again, then stop publishing. What was done."""
-        publishers = [
-            Publisher(self.broker.bootstrap, PREFIX, name, f"r{number}", pause=self.pause)
-            for name in self.streams
-        ]
+        publishers = self.publishers(number)
         for publisher in publishers:
             publisher.start()
         try:
@@ -100,8 +97,19 @@ class TormentedCluster:
                 publisher.end()
         for publisher in publishers:
             publisher.finish(TAKEOVER + 60)
-            self.acked[publisher.stream] |= publisher.acked
+            self.finished(publisher)
         return done
+
+    def finished(self, publisher: Publisher) -> None:
+        """Keep what it knows."""
+        self.acked[publisher.stream] |= publisher.acked
+
+    def publishers(self, number: int) -> Sequence[Publisher]:
+        """Those of a round: one for each stream."""
+        return [
+            Publisher(self.broker.bootstrap, PREFIX, name, f"r{number}", pause=self.pause)
+            for name in self.streams
+        ]
 
     def muster(self) -> None:
         """Both workers are members. One that ended for want of a broker is started again, as a supervisor would."""
@@ -175,7 +183,7 @@ class TormentedCluster:
         return [self.kill_worker, self.freeze_worker, self.stop_worker, self.lose_disk, self.restart_broker]
 
 
-def _progress(publishers: list[Publisher], batches: int, what: str) -> None:
+def _progress(publishers: Sequence[Publisher], batches: int, what: str) -> None:
     """Wait until each publisher has got some more batches through."""
     wanted = {publisher: len(publisher.acked) + batches * BATCH for publisher in publishers}
 

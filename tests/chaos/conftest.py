@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.chaos.consuming import ConsumingCluster
+from tests.chaos.copying.copying_cluster import CopyingCluster
 from tests.chaos.harness import ChaosCluster
 
-Hurt = ChaosCluster | ConsumingCluster
+Hurt = ChaosCluster | ConsumingCluster | CopyingCluster
 
 
 @pytest.fixture(scope="module")

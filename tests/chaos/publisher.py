@@ -76,8 +76,7 @@ class Publisher(threading.Thread):
         futures = []
         for one in ids:
             try:
-                subject = subject_of(self.stream, one)
-                futures.append((one, rg.publish_soon(subject, one.encode(), msg_id=one)))
+                futures.append((one, self._publish(rg, one)))
             except RailgunError as error:
                 last = error
                 open_ids.append(one)
@@ -95,6 +94,9 @@ class Publisher(threading.Thread):
         if open_ids and time.monotonic() > deadline:
             raise AssertionError(f"{open_ids[0]} was not acked within {GIVES_UP:.0f} s: {last!r}")
         return open_ids
+
+    def _publish(self, rg: railgun.Railgun, message_id: str) -> railgun.PublishFuture:
+        return rg.publish_soon(subject_of(self.stream, message_id), message_id.encode(), msg_id=message_id)
 
     def _note(self, message_id: str, ack: PubAck) -> None:
         known = self.acked.setdefault(message_id, ack.sequence)

@@ -1,0 +1,201 @@
+"""The cluster under chaos that copies: a chain of sources, a mirror, a counter that adds up twenty, and a pipeline."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import railgun
+from railgun.model import headers as h
+from tests.chaos.cluster import PREFIX, SESSION, TAKEOVER, WINDOW, Torment, TormentedCluster
+from tests.chaos.copying import sourcing_audit as check
+from tests.chaos.copying.counting import KINDS, Batches, CountingPublisher, counter_of, stream_of
+from tests.chaos.copying.logs import Record, read_logs
+from tests.chaos.copying.pipeline import PipelineClient
+from tests.chaos.publisher import Publisher
+from tests.chaos.rounds import SEED
+from tests.support.sourcing import lag
+from tests.support.waiting import wait_until
+
+ORDERS, SECOND, THIRD, MIRROR = "ORDERS", "SECOND", "THIRD", "MIRROR"  # in three shards
+DONE, PIPE = "DONE", "PIPE"
+SUM = "SUM"
+UPSTREAMS = [f"C{number}" for number in range(20)]
+COUNTING: dict[str, Any] = {"allow_msg_counter": True, "allow_atomic": True}
+CLIENTS = 2
+ACK_WAIT = 5.0
+
+Source, Transform = railgun.StreamSource, railgun.SubjectTransform
+
+
+def copying() -> dict[str, dict[str, Any]]:
+    """The streams that copy. Those of the chain have no window: it would hide that a message was copied twice."""
+    added = [
+        Source(name=name, subject_transforms=[Transform(src=f"{name}.*", dest=f"{SUM}.$1")])
+        for name in UPSTREAMS
+    ]
+    return {
+        SECOND: {"sources": [Source(name=ORDERS)]},
+        THIRD: {"sources": [Source(name=SECOND)]},
+        MIRROR: {"mirror": Source(name=ORDERS)},
+        SUM: {**COUNTING, "subjects": [f"{SUM}.*"], "sources": added, "duplicate_window": WINDOW},
+    }
+
+
+class CopyingCluster(TormentedCluster):
+    """As its base, with clients of a pipeline that work all the while."""
+
+    pause = 0.3
+    silence = (1.0, SESSION + 2.0)  # shorter than a session: the worker goes on as the owner
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, {ORDERS: {}, DONE: {}, **dict.fromkeys(UPSTREAMS, COUNTING)})
+        self.counted: dict[str, int] = {}  # the sequence of each increment that was acked, by its id
+        self.batches = {name: Batches() for name in [*UPSTREAMS, SUM]}
+        self.names_of_all = [*self.streams, *copying()]
+        self._clients: list[PipelineClient] = []
+
+    def start(self) -> None:
+        super().start()
+        with self.connect() as rg:
+            for name, fields in copying().items():
+                rg.create_stream(name, **fields)
+            rg.stream(ORDERS).create_consumer(PIPE, ack_wait=ACK_WAIT)
+        for _ in range(CLIENTS):
+            client = PipelineClient(self.broker.bootstrap, PREFIX, ORDERS, PIPE, DONE)
+            client.start()
+            self._clients.append(client)
+
+    def stop(self) -> None:
+        try:
+            for client in self._clients:
+                client.finish(TAKEOVER)
+        finally:
+            super().stop()
+
+    # ------------------------------------------------------------ one round
+
+    def publishers(self, number: int) -> Sequence[Publisher]:
+        address = self.broker.bootstrap, PREFIX
+        counting = CountingPublisher(
+            *address, list(self.batches), f"r{number}", f"{SEED} counting {number}", pause=self.pause
+        )
+        return [Publisher(*address, ORDERS, f"r{number}", pause=self.pause), counting]
+
+    def finished(self, publisher: Publisher) -> None:
+        if not isinstance(publisher, CountingPublisher):
+            super().finished(publisher)
+            return
+        self.counted |= publisher.acked
+        for name, batches in publisher.batches.items():
+            self.batches[name].sizes |= batches.sizes
+            self.batches[name].acked |= batches.acked
+            self.batches[name].refused |= batches.refused
+
+    def round(self, number: int, action: Torment, dice: random.Random) -> str:
+        """As :meth:`torment`; then everything comes to rest."""
+        self.muster()
+        done = self.torment(number, action, dice)
+        self.await_rest(done)
+        return done
+
+    def await_rest(self, after: str) -> None:
+        """Until nothing is left to copy, to add up or to work on."""
+        with self.connect(60.0) as rg:
+            resting = {
+                "the chain and the mirror": lambda: _all_copied(rg),
+                "the pipeline": lambda: self._all_worked_off(rg),
+                "the sum": lambda: _all_added_up(rg),
+            }
+            for what, rests in resting.items():
+                wait_until(rests, f"{what} came to rest after: {after}", TAKEOVER, pause=0.3)
+
+    def _all_worked_off(self, rg: railgun.Railgun) -> bool:
+        for client in self._clients:
+            if client.failure is not None:
+                raise client.failure
+        info = rg.stream(ORDERS).consumer(PIPE).info()
+        return info.num_pending == 0 and info.num_ack_pending == 0
+
+    def kill_both(self, dice: random.Random) -> str:
+        """Nobody is left who knows anything that is not in Kafka."""
+        lost = dice.randrange(2)
+        for worker in self.workers:
+            worker.kill()
+        self.workers[lost].wipe()
+        for worker in self.workers:
+            worker.start()
+        return f"kill -9 of both workers and the loss of the state folder of worker {lost}"
+
+    @property
+    def torments(self) -> list[Torment]:
+        return [*super().torments, self.kill_both]
+
+    # ------------------------------------------------------------ what came of it
+
+    def audit(self) -> list[str]:
+        """Everything that differs between acks, logs and infos."""
+        topics = {self.names.log(name): name for name in self.names_of_all}
+        logs = {topics[topic]: log for topic, log in read_logs(self.broker.bootstrap, topics).items()}
+        found = {
+            ORDERS: check.id_differences(logs[ORDERS], self.acked[ORDERS]),
+            SECOND: check.source_differences(ORDERS, logs[ORDERS], logs[SECOND]),
+            THIRD: check.source_differences(SECOND, logs[SECOND], logs[THIRD]),
+            MIRROR: check.mirror_differences(logs[ORDERS], logs[MIRROR]),
+            DONE: check.output_differences(logs[ORDERS], logs[DONE]),
+            SUM: check.sum_differences(logs[SUM], {name: logs[name] for name in UPSTREAMS}),
+        }
+        for name, batches in self.batches.items():
+            acked = {one: place for one, place in self.counted.items() if stream_of(one) == name}
+            found[name] = [
+                *found.get(name, []),
+                *check.counter_differences(logs[name]),
+                *check.id_differences(logs[name], acked),
+                *check.batch_differences(logs[name], batches.sizes, batches.acked, batches.refused),
+            ]
+        with self.connect() as rg:
+            for name, log in logs.items():
+                found.setdefault(name, []).extend(_misstated(rg.stream(name), log))
+        return [f"{name}: {one}" for name, wrong in found.items() for one in wrong]
+
+    def infos(self) -> dict[str, object]:
+        """What the owners say of all streams, but for what changes with time."""
+        with self.connect() as rg:
+            return {name: rg.stream(name).info(subjects=">").state for name in self.names_of_all}
+
+
+def _misstated(stream: railgun.Stream, log: Sequence[Record]) -> list[str]:
+    """What the owner says of a stream against what its log holds."""
+    info = stream.info()
+    state, told = info.state, [*([info.mirror] if info.mirror else []), *(info.sources or [])]
+    said = (state.messages, state.last_seq, state.num_deleted)
+    wrong = [f"{one.name}: {one.error}" for one in told if one.error is not None]
+    seen = (len(log), log[-1].sequence if log else 0, 0)
+    return wrong + ([f"info says {said}, the log {seen} (messages, last, deleted)"] if said != seen else [])
+
+
+def _all_copied(rg: railgun.Railgun) -> bool:
+    streams = [rg.stream(name) for name in (ORDERS, SECOND, THIRD, MIRROR)]
+    return len({stream.info().state.messages for stream in streams}) == 1 and not any(map(lag, streams))
+
+
+def _all_added_up(rg: railgun.Railgun) -> bool:
+    """The ledgers tell how far each upstream was seen."""
+    return lag(rg.stream(SUM)) == 0 and all(
+        _ledger(rg, number) == _totals(rg, number) for number in range(KINDS)
+    )
+
+
+def _ledger(rg: railgun.Railgun, number: int) -> Mapping[str, Mapping[str, str]]:
+    newest = rg.stream(SUM).get_last(counter_of(SUM, number))
+    ledger: Mapping[str, Mapping[str, str]] = json.loads(newest.header(h.COUNTER_SOURCES) or "{}")
+    return ledger
+
+
+def _totals(rg: railgun.Railgun, number: int) -> Mapping[str, Mapping[str, str]]:
+    subjects = {name: counter_of(name, number) for name in UPSTREAMS}
+    found = {name: rg.counter(subject).value() for name, subject in subjects.items()}
+    return {name: {subjects[name]: str(total)} for name, total in found.items() if total}
