@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +76,15 @@ class NatsClient:
         self._connection: Any = self._runner.run(_connected(url))
         self._jetstream: Any = self._connection.jetstream(timeout=30)
         self.consumers = NatsConsumers(self._jetstream, self._runner.run)
+
+    @property
+    def jetstream(self) -> Any:
+        """The context itself, for work that only one row does."""
+        return self._jetstream
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end, on the client's own loop."""
+        return self._runner.run(work)
 
     def close(self) -> None:
         self._runner.run(self._connection.close())

@@ -20,6 +20,7 @@ from tests.benchmarks.rows.pipeline import HandingOver
 from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
 from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
+from tests.benchmarks.rows.sourcing import Backfill, Copying, CopyLag, SourcedPublish
 from tests.benchmarks.rows.special_publishing import (
     BatchesOf100,
     BatchesOf1000,
@@ -53,6 +54,10 @@ ROWS: tuple[Row, ...] = (
     InFlight(),
     Idle(),
     HandingOver(),
+    SourcedPublish(),
+    Copying(),
+    Backfill(),
+    CopyLag(),
     Memory(),  # first on its cluster: nothing but the stock is in the worker's memory
     PublishGrowth(),
     GetGrowth(),
