@@ -39,6 +39,9 @@ API_LEVEL = Refusal(412, 10185, "JetStream minimum api level required")
 MISSING_SUBJECT_SEQUENCE = Refusal(400, 10193, "missing sequence for expected last sequence per subject")
 SOURCE_HEADER = Refusal(400, 10227, "message stream source header is not allowed")
 UPSTREAM_ANEW = Refusal(410, 10059, "stream was deleted and created anew")
+LEASE_LOST = Refusal(
+    503, 10023, "insufficient resources: messages on their way were rejected, and are asked for again"
+)
 OUT_OF_STORAGE = Refusal(503, 10023, "insufficient resources")
 ACCOUNT_LIMIT = Refusal(400, 10002, "resource limits exceeded for account")
 

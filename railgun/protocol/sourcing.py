@@ -60,6 +60,7 @@ class SourceLease(NamedTuple):
     headers: Sequence[Headers] = []
     payloads: list[bytes] = []  # noqa: RUF012
     times: list[int] = []  # noqa: RUF012
+    after: int = 0
     reached: int = 0
     size: int = 0
     pending: int = 0

@@ -153,12 +153,15 @@ class Feeding:
         else:
             self._rewind(command, stream, consumer, drain)
         key = key_of(stream, consumer)
-        feed = Feed(command.stream, command.incarnation, command.origin, command.session)
+        feed = Feed(
+            *(command.stream, command.incarnation, command.origin, command.session),
+            reached=consumer.position.next - 1,
+        )
         self._keep(key, stream, feed)
         self._demand.want(key, consumer.terms.filter)
         drain.touch(stream)
         drain.ready[key] = None
-        self._send(feed.lease(stream, consumer), drain)
+        self._send(feed.lease(stream, consumer)._replace(after=0), drain)
 
     def _made(self, command: SourceCommand, stream: OwnedStream, drain: OpenDrain) -> ConsumerState | Refusal:
         filters = list(command.filters)
@@ -233,9 +236,9 @@ class Feeding:
             if not taken.count:
                 return given, taken.stopped == "scan"
             given += taken.count
-            feed = feed._replace(sent=feed.sent + taken.size)
-            self._keep(key, stream, feed)
             lease = feed.lease(stream, consumer)
+            feed = feed._replace(sent=feed.sent + taken.size, reached=lease.reached)
+            self._keep(key, stream, feed)
             self._send(self._filled(lease, stream, taken, drain), drain)
             if taken.stopped in ("empty", "wall"):
                 return given, False
@@ -256,7 +259,6 @@ class Feeding:
             headers=columns.headers,
             payloads=columns.payloads,
             times=columns.times,
-            reached=max(lease.reached, taken.runs[-1].sequence + taken.runs[-1].length - 1),
             size=taken.size,
         )
 

@@ -217,6 +217,10 @@ class Sourcing:
         if origin.incarnation not in (0, lease.upstream_incarnation):
             return
         origin.incarnation = lease.upstream_incarnation
+        if lease.after > origin.position:  # one was rejected: it could not be applied
+            origin.waits, origin.error = True, refusals.LEASE_LOST
+            _put_off(origin, drain.moment)
+            return
         if origin.tries:
             origin.error, origin.tries = None, 0
         mapping = mapping_of(lease.origin, source)

@@ -97,7 +97,7 @@ CODED = {
     "source_lease": Coded(
         SourceLease(
             "ORDERS", 3, "COPY", 4, "ORDERS 1a", 2, [41, 44], [2, 1], ["orders.a", "orders.a", "orders.b.c"], [HEADERS, [], []],
-            [b"one", b"", b"three"], [TIME, TIME + 1, TIME + 2], 50, 1_000, 9, 1, True, 404, 10059, "stream not found",
+            [b"one", b"", b"three"], [TIME, TIME + 1, TIME + 2], 40, 50, 1_000, 9, 1, True, 404, 10059, "stream not found",
         ),
         SourceLease.decode,
     ),
@@ -163,7 +163,7 @@ CHANGELOG: dict[str, dict[str, Any]] = {
         "dropped": 1, "code": 400, "err_code": 10172, "description": "no",
     },
     "feed_record": {
-        "stream": "COPY", "incarnation": 4, "origin": "ORDERS", "session": 2, "sent": 300, "copied": 100,
+        "stream": "COPY", "incarnation": 4, "origin": "ORDERS", "session": 2, "sent": 300, "copied": 100, "reached": 44,
     },
     "reservation": {
         "name": "ORDERS", "incarnation": 3, "partition": 2, "config": "{}", "pending_config": "", "pending": "update",

@@ -162,7 +162,7 @@ def test_leases_of_another_session_are_void() -> None:
     for session, incarnation in ((origin.session - 1, state.incarnation), (origin.session, 99)):
         lease = SourceLease(
             "A", origin.incarnation, "B", incarnation, "A", session,
-            [2], [1], ["A.x"], [], [b"void"], [1], 2, 10,
+            [2], [1], ["A.x"], [], [b"void"], [1], 1, 2, 10,
         )  # fmt: skip
         sent = feeding.Forward(0, "command", "B", command_kind="sourced", command=lease.encode())
         shards.record(home, sent.encode(), forwarded=True)
@@ -353,3 +353,25 @@ def test_asking_for_a_stream_that_is_not_there_leaves_one_entry() -> None:
     shards.settle()  # no time has passed: it was waited for
     assert shards.texts("B") == [b"there"]
     assert not waiting
+
+
+def test_a_lease_that_was_rejected_is_asked_for_again() -> None:
+    """A driver refuses an input that it cannot apply: what follows it must not be copied without it."""
+    shards = Cluster()
+    shards.make("A")
+    copy = next(name for name in "BCDEFG" if partition_of(name, PARTITIONS) != partition_of("A", PARTITIONS))
+    shards.make(copy, {"name": "A"})
+    home, there = partition_of("A", PARTITIONS), partition_of(copy, PARTITIONS)
+    for text in (b"0", b"1", b"2"):
+        shards.publish("A", ["A.x"], payloads=[text])
+        shards.step(home)
+    shards.step(there, 1)
+    shards.refuse(there, "cannot be applied")
+    shards.settle()
+    assert shards.texts(copy) == [b"0"]
+    (told,) = shards.ask(f"STREAM.INFO.{copy}")["sources"]
+    assert "asked for again" in told["error"]["description"]
+    shards.rest()
+    assert shards.texts(copy) == [b"0", b"1", b"2"]
+    (told,) = shards.ask(f"STREAM.INFO.{copy}")["sources"]
+    assert "error" not in told

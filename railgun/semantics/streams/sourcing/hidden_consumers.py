@@ -27,6 +27,7 @@ class Feed(NamedTuple):
     session: int
     sent: int = 0
     copied: int = 0
+    reached: int = 0
 
     def encode(self) -> bytes:
         return wire.encode("feed_record", self._asdict())
@@ -49,6 +50,7 @@ class Feed(NamedTuple):
             self.incarnation,
             self.origin,
             self.session,
+            after=self.reached,
             reached=consumer.position.next - 1,
             pending=consumer.num_pending,
             retains=stream.config.retention != "limits",
