@@ -135,6 +135,24 @@ def test_messages_that_are_not_at_hand_are_read_from_the_log() -> None:
     ]
 
 
+def test_one_lease_has_messages_of_the_log_and_of_the_drain_that_runs() -> None:
+    """No log has the latter yet: to wait for them there would be to wait for ever."""
+    shards = Cluster()
+    shards.make("A")
+    shards.publish("A", ["A.x"] * 3, payloads=[b"0", b"1", b"2"])
+    shards.settle()
+    home = partition_of("A", PARTITIONS)
+    shards.restart(home)  # what it had in memory is gone
+    shards.publish("A", ["A.x"] * 2, payloads=[b"3", b"4"])
+    attach = SourceCommand("attach", "A", 0, "B", 5, "A", 1)
+    forward = feeding.Forward(0, "command", "A", command_kind="source", command=attach.encode())
+    shards.record(home, forward.encode(), forwarded=True)
+    drain = shards.step(home)
+    leases = [SourceLease.decode(feeding.Forward.decode(data).command) for _, data in drain.sent]
+    assert [text for lease in leases for text in lease.payloads] == [b"0", b"1", b"2", b"3", b"4"]
+    assert not any(lease.missing for lease in leases)
+
+
 def test_what_the_log_has_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     shards = Cluster()
     shards.make("A")
