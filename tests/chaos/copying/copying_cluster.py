@@ -1,4 +1,4 @@
-"""The cluster under chaos that copies: a chain of sources, a mirror, a counter that adds up twenty, and a pipeline."""
+"""The cluster under chaos that copies: a chain of sources, a mirror, a counter that adds up twenty, and two pipelines."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import railgun
+from railgun.errors import MessageNotFound
 from railgun.model import headers as h
 from tests.chaos.cluster import PREFIX, SESSION, TAKEOVER, WINDOW, Torment, TormentedCluster
 from tests.chaos.copying import sourcing_audit as check
 from tests.chaos.copying.counting import KINDS, Batches, CountingPublisher, counter_of, stream_of
 from tests.chaos.copying.logs import Record, read_logs
-from tests.chaos.copying.pipeline import PipelineClient
+from tests.chaos.copying.pipeline import HandOver, PipelineClient, PublishAndConfirm
 from tests.chaos.publisher import Publisher
 from tests.chaos.rounds import SEED
 from tests.support.sourcing import lag
 from tests.support.waiting import wait_until
 
 ORDERS, SECOND, THIRD, MIRROR = "ORDERS", "SECOND", "THIRD", "MIRROR"  # in three shards
-DONE, PIPE = "DONE", "PIPE"
+DONE, HANDED = "DONE", "HANDED"
+PIPELINES = {DONE: PublishAndConfirm, HANDED: HandOver}  # by output, which is also the name of the consumer
 SUM = "SUM"
 UPSTREAMS = [f"C{number}" for number in range(20)]
 COUNTING: dict[str, Any] = {"allow_msg_counter": True, "allow_atomic": True}
@@ -47,7 +49,7 @@ def copying() -> dict[str, dict[str, Any]]:
 
 
 class CopyingCluster(TormentedCluster):
-    """As its base, with clients of a pipeline that work all the while."""
+    """As its base, with clients of pipelines that work all the while."""
 
     pause = 0.15
     silence = (1.0, SESSION + 2.0)  # shorter than a session: the worker goes on as the owner
@@ -56,7 +58,7 @@ class CopyingCluster(TormentedCluster):
         super().__init__(folder, {ORDERS: {}, DONE: {}, **dict.fromkeys(UPSTREAMS, COUNTING)})
         self.counted: dict[str, int] = {}  # the sequence of each increment that was acked, by its id
         self.batches = {name: Batches() for name in [*UPSTREAMS, SUM]}
-        self.names_of_all = [*self.streams, *copying()]
+        self.names_of_all = [*self.streams, *copying(), HANDED]
         self._clients: list[PipelineClient] = []
 
     def start(self) -> None:
@@ -64,11 +66,16 @@ class CopyingCluster(TormentedCluster):
         with self.connect() as rg:
             for name, fields in copying().items():
                 rg.create_stream(name, **fields)
-            rg.stream(ORDERS).create_consumer(PIPE, ack_wait=ACK_WAIT)
-        for _ in range(CLIENTS):
-            client = PipelineClient(self.broker.bootstrap, PREFIX, ORDERS, PIPE, DONE)
-            client.start()
-            self._clients.append(client)
+            rg.create_stream(
+                HANDED, subjects=[f"{HANDED}.*"]
+            )  # without a window that would hide a second hand-over
+            for output in PIPELINES:
+                rg.stream(ORDERS).create_consumer(output, ack_wait=ACK_WAIT)
+        for output, kind in PIPELINES.items():
+            for _ in range(CLIENTS):
+                client = kind(self.broker.bootstrap, PREFIX, ORDERS, output, output)
+                client.start()
+                self._clients.append(client)
 
     def stop(self) -> None:
         try:
@@ -108,7 +115,7 @@ class CopyingCluster(TormentedCluster):
         with self.connect(60.0) as rg:
             resting = {
                 "the chain and the mirror": lambda: _all_copied(rg),
-                "the pipeline": lambda: self._all_worked_off(rg),
+                "the pipelines": lambda: self._all_worked_off(rg),
                 "the sum": lambda: _all_added_up(rg),
             }
             for what, rests in resting.items():
@@ -118,8 +125,12 @@ class CopyingCluster(TormentedCluster):
         for client in self._clients:
             if client.failure is not None:
                 raise client.failure
-        info = rg.stream(ORDERS).consumer(PIPE).info()
-        return info.num_pending == 0 and info.num_ack_pending == 0
+        orders, wanted = rg.stream(ORDERS), rg.stream(ORDERS).info().state.messages
+        for output in PIPELINES:
+            info = orders.consumer(output).info()
+            if info.num_pending or info.num_ack_pending or rg.stream(output).info().state.messages < wanted:
+                return False
+        return True
 
     def kill_both(self, dice: random.Random) -> str:
         """Nobody is left who knows anything that is not in Kafka."""
@@ -147,6 +158,7 @@ class CopyingCluster(TormentedCluster):
             THIRD: check.source_differences(SECOND, logs[SECOND], logs[THIRD]),
             MIRROR: check.mirror_differences(logs[ORDERS], logs[MIRROR]),
             DONE: check.output_differences(logs[ORDERS], logs[DONE]),
+            HANDED: check.output_differences(logs[ORDERS], logs[HANDED]),
             SUM: check.sum_differences(logs[SUM], {name: logs[name] for name in UPSTREAMS}),
         }
         for name, batches in self.batches.items():
@@ -185,23 +197,32 @@ def _all_copied(rg: railgun.Railgun) -> bool:
 
 def _all_added_up(rg: railgun.Railgun) -> bool:
     """The ledgers tell how far each upstream was seen; a total tells how far it is."""
-    if lag(rg.stream(SUM)):
-        return False
-    return all(_ledger(rg, number) == asyncio.run(_totals(rg, number)) for number in range(KINDS))
+    return lag(rg.stream(SUM)) == 0 and asyncio.run(_ledgers_are_current(railgun.AsyncRailgun(rg.connection)))
 
 
-def _ledger(rg: railgun.Railgun, number: int) -> Mapping[str, Mapping[str, str]]:
-    newest = rg.stream(SUM).get_last(counter_of(SUM, number))
-    ledger: Mapping[str, Mapping[str, str]] = json.loads(newest.header(h.COUNTER_SOURCES) or "{}")
+async def _ledgers_are_current(rg: railgun.AsyncRailgun) -> bool:
+    counters = [(name, number) for name in [SUM, *UPSTREAMS] for number in range(KINDS)]
+    newest = await asyncio.gather(*[_newest(rg, name, counter_of(name, number)) for name, number in counters])
+    found = dict(zip(counters, newest, strict=True))
+    return all(_ledger(found[SUM, number]) == _totals(found, number) for number in range(KINDS))
+
+
+async def _newest(rg: railgun.AsyncRailgun, stream: str, subject: str) -> railgun.StoredMessage | None:
+    try:
+        return await rg.stream(stream).get_last(subject)
+    except MessageNotFound:
+        return None
+
+
+def _ledger(newest: railgun.StoredMessage | None) -> Mapping[str, Mapping[str, str]]:
+    ledger: Mapping[str, Mapping[str, str]] = json.loads(
+        (newest and newest.header(h.COUNTER_SOURCES)) or "{}"
+    )
     return ledger
 
 
-async def _totals(rg: railgun.Railgun, number: int) -> Mapping[str, Mapping[str, str]]:
-    side_by_side = railgun.AsyncRailgun(rg.connection)
-    subjects = {name: counter_of(name, number) for name in UPSTREAMS}
-    found = await asyncio.gather(*[side_by_side.counter(one).value() for one in subjects.values()])
-    return {
-        name: {subject: str(total)}
-        for (name, subject), total in zip(subjects.items(), found, strict=True)
-        if total
-    }
+def _totals(
+    newest: Mapping[tuple[str, int], railgun.StoredMessage | None], number: int
+) -> Mapping[str, Mapping[str, str]]:
+    found = {name: newest[name, number] for name in UPSTREAMS}
+    return {name: {one.subject: one.json()["val"]} for name, one in found.items() if one is not None}
