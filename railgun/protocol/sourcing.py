@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from railgun.model.durations import parse_rfc3339
 from railgun.model.headers import HeaderList, Headers
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
@@ -17,6 +18,8 @@ from railgun.protocol.avro import WireError, decode, encode, headers_in, headers
 # Values of Forward.command_kind.
 SOURCE: Final = "source"  # SourceCommand
 SOURCED: Final = "sourced"  # SourceLease
+
+LARGEST: Final = 1 << 62  # no sequence and no number of bytes is above it
 
 
 class SourceCommand(NamedTuple):
@@ -42,6 +45,15 @@ class SourceCommand(NamedTuple):
     @classmethod
     def decode(cls, data: bytes) -> SourceCommand:
         value = decode("source_command", data)
+        if any(
+            not 0 <= value[name] <= LARGEST for name in ("position", "copied", "window", "start_sequence")
+        ):
+            raise WireError("not a source_command: there is no such place in a stream")
+        if value["start_time"]:
+            try:
+                parse_rfc3339(value["start_time"])
+            except ValueError as error:
+                raise WireError(f"not a source_command: {error}") from error
         return cls(**(value | {"filters": tuple(value["filters"])}))
 
 
@@ -89,6 +101,10 @@ class SourceLease(NamedTuple):
         columns.add(len(headers) or carried)
         if columns != {carried} or len(value["sequences"]) != len(value["counts"]):
             raise WireError("not a source_lease: its columns differ in length")
-        if any(count < 1 for count in value["counts"]) or any(first < 1 for first in value["sequences"]):
-            raise WireError("not a source_lease: there is no such run of messages")
+        places = [value[name] for name in ("after", "reached", "size", "pending", "missing")]
+        if any(not 0 <= place <= LARGEST for place in places) or any(
+            count < 1 or not 0 < first <= LARGEST
+            for first, count in zip(value["sequences"], value["counts"], strict=True)
+        ):
+            raise WireError("not a source_lease: there are no such messages")
         return cls(**(value | {"headers": headers}))

@@ -213,11 +213,22 @@ class Feeding:
             waiting = self._undo.drop(self._missing, stream.name) or {}
             for command in waiting.values():
                 self._attach(command, stream, drain)
+        elif change == "update" and stream.config.retention != "limits":
+            for key, feed in self._of(
+                stream
+            ):  # what is copied and not confirmed yet may be kept for it from now on
+                consumer = stream.consumers.by_number(key.number)
+                if consumer is not None:
+                    self._send(feed.lease(stream, consumer), drain)
         elif change == "delete":
-            for key, feed in [one for one in self._feeds.items() if one[0].incarnation == stream.incarnation]:
+            for key, feed in self._of(stream):
                 lease = SourceLease(stream.name, 0, feed.stream, feed.incarnation, feed.origin, feed.session)
                 self._send(lease._replace(**refusals.STREAM_NOT_FOUND._asdict()), drain)
                 self._undo.drop(self._feeds, key)
+
+    def _of(self, stream: OwnedStream) -> list[tuple[ConsumerKey, Feed]]:
+        """Those who read the stream."""
+        return [one for one in self._feeds.items() if one[0].incarnation == stream.incarnation]
 
     # -- sending
 

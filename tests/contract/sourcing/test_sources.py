@@ -231,6 +231,32 @@ def test_batches_are_copied_one_by_one(rg: railgun.Railgun, make: Make) -> None:
     assert payloads(target) == ["1", "3", "4", "5"]
 
 
+@pytest.mark.rule("RET-12")
+def test_what_nobody_wants_is_not_stored_under_another_name(rg: railgun.Railgun, make: Make) -> None:
+    origin = make("ORIGIN")
+    renames = [railgun.SubjectTransform(src=f"{origin.name}.*", dest="renamed.$1")]
+    target = make(
+        "TARGET", retention="interest", sources=[Source(name=origin.name, subject_transforms=renames)]
+    )
+    target.create_consumer("OLD", filter_subject=f"{origin.name}.>")
+    put_on(rg, origin, "a")
+    wait_until(lambda: target.info().state.last_seq == 1, "the message to be passed over")
+    target.create_consumer("NEW", filter_subject="renamed.>")
+    put_on(rg, origin, "b")
+    wait_until(lambda: subjects(target) == ["renamed.b"], "the message that is wanted")
+
+
+@pytest.mark.rule("SRC-10", "UPD-05")
+def test_an_upstream_that_comes_to_interest_drops_what_is_copied(rg: railgun.Railgun, make: Make) -> None:
+    origin = make("ORIGIN")
+    target = make("TARGET", sources=[Source(name=origin.name)])
+    put_numbers(rg, origin, 5)
+    copied(target, 5)
+    rg.update_stream(origin.info().config.model_copy(update={"retention": "interest"}))
+    wait_until(lambda: origin.info().state.messages == 0, "what is copied to leave")
+    assert payloads(target) == ["1", "2", "3", "4", "5"]
+
+
 def test_much_is_copied_in_order(rg: railgun.Railgun, make: Make) -> None:
     """More than fits into one lease, and into what may be under way."""
     origin = make("ORIGIN")
@@ -256,6 +282,8 @@ def test_large_messages_are_copied(rg: railgun.Railgun, make: Make) -> None:
     sizes = [0, 3_000_000, 1, 900_000, 900_000, 0]
     for size in sizes:
         rg.publish(f"{origin.name}.a", b"x" * size)
-    target = make("TARGET", sources=[Source(name=origin.name)], max_msg_size=4_000_000)
+    target = make(
+        "TARGET", sources=[Source(name=origin.name)]
+    )  # the limit of publishers is not one of copies
     copied(target, len(sizes))
     assert [len(target.get(number).payload) for number in range(1, len(sizes) + 1)] == sizes

@@ -202,8 +202,16 @@ def test_garbage_between_shards_is_rejected() -> None:
         feeding.Forward(0, "command", "A", command_kind="sourced", command=strange.encode()).encode(),
         forwarded=True,
     )
+    place = SourceLease("A", 1, "A", 1, "A", 1, reached=2**63 - 1)
+    odd = [
+        SourceCommand("attach", "A", 0, "B", 5, "A", 1, 2**63 - 1),
+        SourceCommand("attach", "A", 0, "B", 5, "A", 1, start_time="yesterday"),
+    ]
+    for kind, command in (("sourced", place.encode()), *(("source", one.encode()) for one in odd)):
+        sent = feeding.Forward(0, "command", "A", command_kind=kind, command=command)
+        shards.record(0, sent.encode(), forwarded=True)
     shards.settle()
-    assert len(shards.rejected) == 9
+    assert len(shards.rejected) == 12
 
 
 def test_a_stream_that_is_gone_ends_its_sources() -> None:

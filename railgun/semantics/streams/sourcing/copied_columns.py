@@ -11,8 +11,7 @@ from railgun.model import headers as h
 from railgun.model.headers import Headers
 from railgun.protocol.sourcing import SourceLease
 from railgun.semantics.streams import limits
-from railgun.semantics.streams.publishing.publish import largest_message
-from railgun.semantics.streams.sourcing.copying import STRIPPED, Target, placed, without_orders
+from railgun.semantics.streams.sourcing.copying import STRIPPED, Target, largest_copy, placed, without_orders
 from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
 
 _OBEYED = frozenset({h.TTL, h.MSG_ID, h.ROLLUP, h.INCREMENT})
@@ -32,14 +31,16 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: 
     ):
         return False
     names = {name for one in lease.headers for name, _ in one}
-    if names & _OBEYED or not all(map(state.is_wanted, set(lease.subjects))):
+    if names & _OBEYED:
         return False
     headers = _column_headers(lease, mapping, bool(names & STRIPPED), h.STREAM_SOURCE in names)
     subjects = lease.subjects
     rename = mapping.subject if mapping.mirrors else partial(placed, state, mapping)
     renamed = {one: rename(one) for one in set(subjects)}
+    if not all(map(state.is_wanted, renamed.values())):
+        return False
     subjects = [renamed[one] for one in subjects]
-    measure, largest = state.measure.of, largest_message(config)
+    measure, largest = state.measure.of, largest_copy(config)
     blocks = list(map(h.block_size, headers))
     sizes = list(map(measure, subjects, blocks, lease.payloads))
     total = sum(sizes)

@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
-from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.cluster_limits import LARGEST_MESSAGE, ClusterLimits
 from railgun.model.counters import parse_body
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
+from railgun.model.stream_config import StreamConfig
 from railgun.protocol.sourcing import SourceLease
 from railgun.semantics.streams import limits, ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.expectations import instructions
 from railgun.semantics.streams.publishing.outcomes import NewMessage, Stored
-from railgun.semantics.streams.publishing.publish import Examined, keep, largest_message
+from railgun.semantics.streams.publishing.publish import Examined, keep
 from railgun.semantics.streams.sourcing.ledger import sourced_increment
 from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
 
@@ -198,9 +199,14 @@ def _unfit(target: Target, headers: Headers, payload: bytes) -> Refusal | None:
         return refusals.SEALED
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE
-    if header_bytes + len(payload) > largest_message(config):
+    if header_bytes + len(payload) > largest_copy(config):
         return refusals.MESSAGE_TOO_LARGE
     return None
+
+
+def largest_copy(config: StreamConfig) -> int:
+    """Bytes of headers and payload that a copy may have, at most. What its upstream took is not held to the limit of publishers."""
+    return min(config.max_msg_size, LARGEST_MESSAGE) if config.max_msg_size > 0 else LARGEST_MESSAGE
 
 
 def _lifetime(state: OwnedStream, given: dict[str, bytes]) -> ttl.Lifetime:
