@@ -115,6 +115,8 @@ class Feeding:
                 self._acknowledge(command, stream, consumer, drain)
 
     def _nothing_there(self, command: SourceCommand, drain: OpenDrain) -> None:
+        if command.kind == "detach":
+            self._no_longer_wanted(command)
         if command.kind != "attach":
             return
         refused = self._streams.aside.refusal(command.upstream) or refusals.STREAM_NOT_FOUND
@@ -124,6 +126,15 @@ class Feeding:
             if len(waiting) <= _WAITED_FOR:
                 self._undo.put(self._missing, command.upstream, waiting)
         self._refuse(command, refused, drain)
+
+    def _no_longer_wanted(self, command: SourceCommand) -> None:
+        """A source is gone before its upstream came: nobody would read for it then, and a queue would wait for ever (SRC-10)."""
+        waiting = self._missing.get(command.upstream, {})
+        left = {name: other for name, other in waiting.items() if name != consumer_name(command)}
+        if left:
+            self._undo.put(self._missing, command.upstream, left)
+        else:
+            self._undo.drop(self._missing, command.upstream)
 
     def _refuse(
         self, command: SourceCommand, refusal: Refusal, drain: OpenDrain, incarnation: int = 0

@@ -226,6 +226,21 @@ def test_a_stream_that_is_gone_ends_its_sources() -> None:
     assert not [key for key, _ in shards.tables[partition_of("B", PARTITIONS)].scan(b"l")]
 
 
+@pytest.mark.rule("SRC-10")
+@pytest.mark.parametrize("change", ["update", "delete"])
+def test_nobody_reads_for_a_source_that_went_before_its_upstream_came(change: str) -> None:
+    """A consumer that nobody sees would keep every message of the queue, and every worker out of it."""
+    shards = Cluster()
+    shards.make("B", {"name": "A"})
+    if change == "update":
+        shards.ask("STREAM.UPDATE.B", {"name": "B", "subjects": ["B.>"]})
+    else:
+        shards.ask("STREAM.DELETE.B")
+    shards.make("A", retention="workqueue")
+    assert len(shards.state("A").consumers) == 0
+    shards.ask("CONSUMER.CREATE.A.W", {"stream_name": "A", "config": {"name": "W", "ack_policy": "explicit"}})
+
+
 def test_attaching_to_a_stream_of_another_incarnation_is_refused() -> None:
     shards = Cluster()
     shards.make("A")
