@@ -291,3 +291,21 @@ def test_a_full_mirror_waits_until_there_is_room(rg: railgun.Railgun, make: Make
     assert (told.lag, told.error and told.error.err_code) == (2, 10077)
     mirror.purge()
     wait_until(lambda: held(mirror) == [5, 6], "the rest")
+
+
+@pytest.mark.rule("MIR-01", "MIR-07")
+def test_a_mirror_that_is_purged_ahead_renumbers_nothing(
+    rg: railgun.Railgun, make: Make, unique: Unique
+) -> None:
+    origin = make("ORIGIN")
+    mirror = mirror_of(origin.name, rg, unique)
+    put_numbers(rg, origin, 2)
+    copied(mirror, 2)
+    mirror.purge(sequence=6)  # what is below goes, also what has not come yet
+    put_numbers(rg, origin, 2)
+    put_on(rg, origin, *"bbbbbb")
+    wait_until(lambda: held(mirror)[-1:] == [10], "the last message")
+    assert held(mirror) == [6, 7, 8, 9, 10]
+    assert [mirror.get(one).time_ns for one in held(mirror)] == [
+        origin.get(one).time_ns for one in held(mirror)
+    ]

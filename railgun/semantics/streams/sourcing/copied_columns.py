@@ -27,19 +27,17 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: 
         or config.allow_msg_counter
         or state.bodies.keeps
         or not lease.payloads
-        or lease.sequences[0] <= origin.position
+        or lease.sequences[0]
+        <= (max(origin.position, state.last_seq) if mapping.mirrors else origin.position)
     ):
         return False
     names = {name for one in lease.headers for name, _ in one}
-    if names & _OBEYED:
+    rename = mapping.subject if mapping.mirrors else partial(placed, state, mapping)
+    renamed = {one: rename(one) for one in set(lease.subjects)}
+    if names & _OBEYED or not all(map(state.is_wanted, renamed.values())):
         return False
     headers = _column_headers(lease, mapping, bool(names & STRIPPED), h.STREAM_SOURCE in names)
-    subjects = lease.subjects
-    rename = mapping.subject if mapping.mirrors else partial(placed, state, mapping)
-    renamed = {one: rename(one) for one in set(subjects)}
-    if not all(map(state.is_wanted, renamed.values())):
-        return False
-    subjects = [renamed[one] for one in subjects]
+    subjects = [renamed[one] for one in lease.subjects]
     measure, largest = state.measure.of, largest_copy(config)
     blocks = list(map(h.block_size, headers))
     sizes = list(map(measure, subjects, blocks, lease.payloads))

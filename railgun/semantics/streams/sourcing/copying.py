@@ -111,6 +111,10 @@ def without_orders(headers: Headers) -> Headers:
 def _mirror(target: Target, message: Upstream) -> Refusal | None:
     """Store a copy with the same sequence and time (MIR-01), counters verbatim (CTR-22); mirrors never de-duplicate (DUP-14)."""
     state = target.state
+    if message.sequence <= state.last_seq:
+        return (
+            None  # MIR-07: the mirror was purged ahead of its upstream, and gives no message another sequence
+        )
     headers = without_orders(message.headers)
     size = state.measure.of(message.subject, h.block_size(headers), message.payload)
     refused = _unfit(target, headers, message.payload)
