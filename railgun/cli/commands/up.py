@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -71,10 +72,17 @@ def up(
 def _require_worker() -> None:
     """Raises ConfigError before anything is started, if no worker could."""
     for package in _OF_A_WORKER:
-        if find_spec(package) is None:
+        if not _is_installed(package):
             raise ConfigError(
                 f"a worker needs the package {package}: pip install 'railgun[worker]', or give --broker-only"
             )
+
+
+def _is_installed(package: str) -> bool:
+    """Whether the package can be imported. Of one that is imported already, the import system may say nothing (faust)."""
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    return find_spec(package) is not None
 
 
 def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time: bool) -> None:
