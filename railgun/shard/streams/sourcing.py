@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.durations import NANOS
@@ -31,6 +32,7 @@ from railgun.semantics.streams.sourcing.origins import (
     mapping_of,
     wanted_origins,
 )
+from railgun.shard.consumers.dead_letters import as_record
 from railgun.shard.log_bodies import ReadLog, body_reader
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
@@ -269,9 +271,16 @@ class Sourcing:
         if copy_columns(target, origin, mapping, lease):
             return None
         for message in messages_of(lease, origin.position):
+            passed_over = origin.dropped
             refused = copy_one(target, origin, mapping, message)
             if refused is not None:
                 return refused
+            if lease.retains and origin.dropped > passed_over:
+                # A queue has it no longer: it is kept where everything is that cannot be stored (SRC-10).
+                stated = (h.STREAM_SOURCE, mapping.header(message.sequence, message.subject))
+                headers = [*message.headers, stated]
+                record = as_record(state.name, message.subject, headers, message.payload, drain.received)
+                drain.reject(record, f"passed over by a source of {state.name}: {origin.description}")
         return None
 
     def _confirm(self, lease: SourceLease, state: OwnedStream, origin: Origin, drain: OpenDrain) -> None:

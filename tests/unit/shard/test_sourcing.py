@@ -241,6 +241,24 @@ def test_nobody_reads_for_a_source_that_went_before_its_upstream_came(change: st
     shards.ask("CONSUMER.CREATE.A.W", {"stream_name": "A", "config": {"name": "W", "ack_policy": "explicit"}})
 
 
+@pytest.mark.rule("SRC-10")
+@pytest.mark.parametrize("retention", ["workqueue", "interest", "limits"])
+def test_a_message_that_leaves_a_queue_without_a_copy_is_kept(retention: str) -> None:
+    shards = Cluster()
+    shards.make("A", retention=retention)
+    shards.make("B", {"name": "A"}, max_msg_size=100)
+    shards.publish("A", ["A.x", "A.y"], payloads=[b"x" * 200, b"1"])
+    shards.settle()
+    assert shards.texts("B") == [b"1"]
+    if retention == "limits":
+        assert not shards.rejected  # the upstream has it
+        return
+    (kept,) = shards.rejected
+    assert (kept.source.key, kept.source.value) == (b"B", b"x" * 200)
+    assert h.first(kept.source.headers, h.STREAM_SOURCE) == b"A 1 > > A.x"
+    assert "message size exceeds maximum allowed" in kept.reason
+
+
 def test_attaching_to_a_stream_of_another_incarnation_is_refused() -> None:
     shards = Cluster()
     shards.make("A")
