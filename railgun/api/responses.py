@@ -18,7 +18,7 @@ from railgun.protocol.replies import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.sourcing.origins import Origin, wanted_origins
+from railgun.semantics.streams.sourcing.origins import Origin
 
 SUBJECTS_PAGE = 100_000  # of the per-subject counts in a stream's info
 DETAILS_BYTES = 4_194_304  # an answer is one record: longer details are cut there
@@ -91,7 +91,7 @@ def _copied_from(stream: OwnedStream, now: int) -> dict[str, Any]:
     """The upstreams of the stream, with how far behind it is (MIR-12, SRC-13)."""
     infos = [
         _source_object(source, stream.origins.get(key), now)
-        for key, source in wanted_origins(stream.config).items()
+        for key, source in stream.origins.wanted(stream.config).items()
     ]
     if not infos:
         return {}

@@ -30,7 +30,6 @@ from railgun.semantics.streams.sourcing.origins import (
     Origin,
     SourceMapping,
     mapping_of,
-    wanted_origins,
 )
 from railgun.shard.consumers.dead_letters import as_record
 from railgun.shard.log_bodies import ReadLog, body_reader
@@ -99,7 +98,7 @@ class Sourcing:
             if state is None:
                 continue
             drain.at = state.incarnation
-            sources = wanted_origins(state.config)
+            sources = state.origins.wanted(state.config)
             for key, origin in list(state.origins):
                 due = origin.retry and origin.retry <= drain.moment
                 if key in sources and (due or name in self._asked_anew):
@@ -110,7 +109,7 @@ class Sourcing:
 
     def stream_changed(self, change: str, state: OwnedStream, drain: OpenDrain) -> None:
         """A stream was created, updated or deleted: its origins follow its configuration (UPD-09, UPD-10)."""
-        wanted = {} if change == "delete" else wanted_origins(state.config)
+        wanted = {} if change == "delete" else state.origins.wanted(state.config)
         for key, origin in list(state.origins):
             if key not in wanted:
                 self._command("detach", state, key, origin, drain)
@@ -140,7 +139,6 @@ class Sourcing:
         state.origins.put(key, origin)
         drain.touch(state)
         self._command("attach", state, key, origin, drain, source if begins else None)
-        self.watch(state)
 
     def _command(
         self,
@@ -151,7 +149,7 @@ class Sourcing:
         drain: OpenDrain,
         begins: StreamSource | None = None,
     ) -> None:
-        source = wanted_origins(state.config).get(key)
+        source = state.origins.wanted(state.config).get(key)
         command = SourceCommand(
             kind,
             origin.name,
@@ -180,7 +178,7 @@ class Sourcing:
         if state is None or state.incarnation != lease.incarnation:
             return
         origin = state.origins.get(lease.origin)
-        source = wanted_origins(state.config).get(lease.origin)
+        source = state.origins.wanted(state.config).get(lease.origin)
         if origin is None or source is None or lease.session != origin.session or origin.waits:
             return  # of an earlier session
         drain.touch(state)
@@ -303,10 +301,11 @@ class Sourcing:
             if full is None or (state.messages >= full[0] and state.bytes >= full[1]):
                 continue
             del self._full[state.incarnation]
-            sources = wanted_origins(state.config)
+            sources = state.origins.wanted(state.config)
             for key, origin in list(state.origins):
                 if origin.waits and key in sources and not state.deleting:
                     self._attach(state, key, origin, sources[key], drain)
+            self.watch(state)
 
 
 def _put_off(origin: Origin, moment: int) -> None:

@@ -88,6 +88,8 @@ class Origins:
         self._prefix = keys.all_of(keys.ORIGIN, incarnation)
         self._known: dict[str, Origin] = {}
         self._changed: set[str] = set()
+        self._config: StreamConfig | None = None
+        self._wanted: dict[str, StreamSource] = {}
 
     def load(self) -> None:
         """Read all back from the table."""
@@ -101,6 +103,12 @@ class Origins:
 
     def __bool__(self) -> bool:
         return bool(self._known)
+
+    def wanted(self, config: StreamConfig) -> dict[str, StreamSource]:
+        """What the stream copies, by key: found once for each configuration, which may have a thousand sources."""
+        if config is not self._config:
+            self._config, self._wanted = config, wanted_origins(config)
+        return self._wanted
 
     def get(self, key: str) -> Origin | None:
         return self._known.get(key)

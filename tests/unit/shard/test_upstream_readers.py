@@ -1,0 +1,96 @@
+"""The upstream's side of copies: who reads for whom, what becomes of messages and records that cannot be taken, and what it costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from railgun.model import headers as h
+from railgun.protocol.routing import partition_of
+from railgun.semantics.streams.sourcing import origins
+from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
+
+
+@pytest.mark.rule("SRC-10")
+@pytest.mark.parametrize("change", ["update", "delete"])
+def test_nobody_reads_for_a_source_that_went_before_its_upstream_came(change: str) -> None:
+    """A consumer that nobody sees would keep every message of the queue, and every worker out of it."""
+    shards = Cluster()
+    shards.make("B", {"name": "A"})
+    if change == "update":
+        shards.ask("STREAM.UPDATE.B", {"name": "B", "subjects": ["B.>"]})
+    else:
+        shards.ask("STREAM.DELETE.B")
+    shards.make("A", retention="workqueue")
+    assert len(shards.state("A").consumers) == 0
+    shards.ask("CONSUMER.CREATE.A.W", {"stream_name": "A", "config": {"name": "W", "ack_policy": "explicit"}})
+
+
+@pytest.mark.rule("SRC-10")
+@pytest.mark.parametrize("retention", ["workqueue", "interest", "limits"])
+def test_a_message_that_leaves_a_queue_without_a_copy_is_kept(retention: str) -> None:
+    shards = Cluster()
+    shards.make("A", retention=retention)
+    shards.make("B", {"name": "A"}, max_msg_size=100)
+    shards.publish("A", ["A.x", "A.y"], payloads=[b"x" * 200, b"1"])
+    shards.settle()
+    assert shards.texts("B") == [b"1"]
+    if retention == "limits":
+        assert not shards.rejected  # the upstream has it
+        return
+    (kept,) = shards.rejected
+    assert (kept.source.key, kept.source.value) == (b"B", b"x" * 200)
+    assert h.first(kept.source.headers, h.STREAM_SOURCE) == b"A 1 > > A.x"
+    assert "message size exceeds maximum allowed" in kept.reason
+
+
+@pytest.mark.parametrize("kind, owner, other", [(b"f", "A", "B"), (b"l", "B", "A")])
+def test_a_record_of_a_copy_that_cannot_be_read_sets_its_stream_aside(
+    kind: bytes, owner: str, other: str
+) -> None:
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    home = partition_of(owner, PARTITIONS)
+    ((key, _),) = shards.tables[home].scan(kind)
+    shards.tables[home].apply({key: b"\xff" * 30}, {}, None)
+    shards.restart(home)
+    shards.rest()
+    assert list(shards.cores[home].unreadable()) == [f"the stream {owner}"]
+    told = shards.ask(f"STREAM.INFO.{other}").get("sources", [])
+    assert [one["error"]["err_code"] for one in told] == ([10023] if owner == "A" else [])
+
+
+def test_an_upstream_that_does_not_come_is_waited_for_once() -> None:
+    shards = Cluster()
+    shards.make("B", {"name": "A"})
+    for _ in range(20):
+        shards.now += 11 * SECOND
+        shards.settle()
+    waiting = shards.cores[partition_of("A", PARTITIONS)]._consumers.feeding._missing
+    assert {name: len(commands) for name, commands in waiting.items()} == {"A": 1}
+    shards.make("A")
+    shards.publish("A", ["A.x"], payloads=[b"0"])
+    shards.settle()
+    assert shards.texts("B") == [b"0"]
+
+
+def test_a_copy_costs_the_same_beside_many_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of the sources are made once for each configuration, not for each of them and each message again."""
+    made = 0
+    key_of_one = origins.origin_key
+
+    def counted(source: origins.StreamSource) -> str:
+        nonlocal made
+        made += 1
+        return key_of_one(source)
+
+    shards = Cluster()
+    shards.make("A")
+    monkeypatch.setattr(origins, "origin_key", counted)
+    shards.make("B", {"name": "A"}, *({"name": f"MISSING{number}"} for number in range(50)))
+    assert made == 51
+    for _ in range(10):
+        shards.publish("A", ["A.x"])
+        shards.settle()
+    assert shards.state("B").messages == 10
+    assert made == 51
