@@ -181,39 +181,6 @@ def test_a_stream_that_is_gone_ends_its_sources() -> None:
     assert not [key for key, _ in shards.tables[partition_of("B", PARTITIONS)].scan(b"l")]
 
 
-@pytest.mark.rule("SRC-10")
-@pytest.mark.parametrize("change", ["update", "delete"])
-def test_nobody_reads_for_a_source_that_went_before_its_upstream_came(change: str) -> None:
-    """A consumer that nobody sees would keep every message of the queue, and every worker out of it."""
-    shards = Cluster()
-    shards.make("B", {"name": "A"})
-    if change == "update":
-        shards.ask("STREAM.UPDATE.B", {"name": "B", "subjects": ["B.>"]})
-    else:
-        shards.ask("STREAM.DELETE.B")
-    shards.make("A", retention="workqueue")
-    assert len(shards.state("A").consumers) == 0
-    shards.ask("CONSUMER.CREATE.A.W", {"stream_name": "A", "config": {"name": "W", "ack_policy": "explicit"}})
-
-
-@pytest.mark.rule("SRC-10")
-@pytest.mark.parametrize("retention", ["workqueue", "interest", "limits"])
-def test_a_message_that_leaves_a_queue_without_a_copy_is_kept(retention: str) -> None:
-    shards = Cluster()
-    shards.make("A", retention=retention)
-    shards.make("B", {"name": "A"}, max_msg_size=100)
-    shards.publish("A", ["A.x", "A.y"], payloads=[b"x" * 200, b"1"])
-    shards.settle()
-    assert shards.texts("B") == [b"1"]
-    if retention == "limits":
-        assert not shards.rejected  # the upstream has it
-        return
-    (kept,) = shards.rejected
-    assert (kept.source.key, kept.source.value) == (b"B", b"x" * 200)
-    assert h.first(kept.source.headers, h.STREAM_SOURCE) == b"A 1 > > A.x"
-    assert "message size exceeds maximum allowed" in kept.reason
-
-
 def test_attaching_to_a_stream_of_another_incarnation_is_refused() -> None:
     shards = Cluster()
     shards.make("A")
@@ -332,41 +299,6 @@ def test_the_ledger_is_json_as_nats_writes_it() -> None:
     message = shards.written[NAMES.log("B"), 1]
     assert json.loads(h.first(message.headers, h.COUNTER_SOURCES) or b"") == {"A": {"A.x": "5"}}
     assert message.payload == b'{"val":"5"}'
-
-
-def test_a_feed_that_cannot_be_read_heals(caplog: pytest.LogCaptureFixture) -> None:
-    """The upstream and its shard are served; the stream that copies asks again after a while."""
-    shards = Cluster()
-    shards.make("A")
-    copy = next(name for name in "BCDEFG" if partition_of(name, PARTITIONS) != partition_of("A", PARTITIONS))
-    shards.make(copy, {"name": "A"})
-    home = partition_of("A", PARTITIONS)
-    (key,) = [key for key, _ in shards.tables[home].scan(b"f")]
-    shards.tables[home].apply({key: b"\xff\xff"})
-    shards.restart(home)
-    assert "a stream that copies A is not known" in caplog.text
-    shards.publish("A", ["A.x"], payloads=[b"late"])
-    shards.settle()
-    assert shards.texts(copy) == []
-    shards.now += 700 * SECOND
-    shards.settle()
-    assert shards.texts(copy) == [b"late"]
-
-
-def test_asking_for_a_stream_that_is_not_there_leaves_one_entry() -> None:
-    shards = Cluster()
-    shards.make("B", {"name": "A"})
-    home = partition_of("A", PARTITIONS)
-    for _ in range(20):
-        shards.now += 20 * SECOND
-        shards.settle()
-    waiting = shards.cores[home]._consumers.feeding._missing
-    assert [len(of_stream) for of_stream in waiting.values()] == [1]
-    shards.make("A")
-    shards.publish("A", ["A.x"], payloads=[b"there"])
-    shards.settle()  # no time has passed: it was waited for
-    assert shards.texts("B") == [b"there"]
-    assert not waiting
 
 
 def test_a_lease_that_was_rejected_is_asked_for_again() -> None:
