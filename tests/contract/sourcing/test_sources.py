@@ -287,3 +287,18 @@ def test_large_messages_are_copied(rg: railgun.Railgun, make: Make) -> None:
     )  # the limit of publishers is not one of copies
     copied(target, len(sizes))
     assert [len(target.get(number).payload) for number in range(1, len(sizes) + 1)] == sizes
+
+
+@pytest.mark.rule("MIR-05", "SRC-12", "LIM-12")
+def test_whatever_the_upstream_took_fits_into_its_copies(rg: railgun.Railgun, make: Make) -> None:
+    """A copy without a limit has none of its own, and the header that a stream adds itself is not held against the message."""
+    limit = 3_000_000
+    origin = make("ORIGIN", max_msg_size=limit)
+    same = make("SAME", sources=[Source(name=origin.name)], max_msg_size=limit)
+    chained = make("CHAINED", sources=[Source(name=same.name)], max_msg_size=limit)
+    without = make("WITHOUT", sources=[Source(name=origin.name)])
+    mirror = make("MIRROR", mirror=Source(name=same.name), subjects=[], max_msg_size=limit)
+    put(rg, origin, 1, b"x" * limit)
+    for copy in (same, chained, without, mirror):
+        copied(copy, 1)
+        assert len(copy.get(1).payload) == limit

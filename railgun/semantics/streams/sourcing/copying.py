@@ -204,12 +204,14 @@ def _unfit(target: Target, headers: Headers, payload: bytes) -> Refusal | None:
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE
     if header_bytes + len(payload) > largest_copy(config):
-        return refusals.MESSAGE_TOO_LARGE
+        own = h.block_size([one for one in headers if one[0] != h.STREAM_SOURCE])
+        if own + len(payload) > largest_copy(config):
+            return refusals.MESSAGE_TOO_LARGE
     return None
 
 
 def largest_copy(config: StreamConfig) -> int:
-    """Bytes of headers and payload that a copy may have, at most. What its upstream took is not held to the limit of publishers."""
+    """Bytes of a message, without the header that names its source. Without a limit a copy is as large as the upstream allowed."""
     return min(config.max_msg_size, LARGEST_MESSAGE) if config.max_msg_size > 0 else LARGEST_MESSAGE
 
 
