@@ -41,6 +41,9 @@ UNANSWERED = 30 * NANOS  # an upstream that owes messages and says nothing for s
 IDLE = 600 * NANOS  # one that owes nothing: whatever has gone wrong there heals by it
 FIRST_RETRY = NANOS // 2
 LAST_RETRY = 10 * NANOS
+ABSENT = (
+    60 * NANOS
+)  # of an upstream that is not there: its shard remembers who waits, and tells them when it comes
 _CONFIRMED_AT = 2 * 1024 * 1024  # bytes copied since the upstream was last told
 
 
@@ -204,7 +207,8 @@ class Sourcing:
             self._attach(state, lease.origin, origin, source, drain)
             return
         origin.error = refusal
-        _put_off(origin, drain.moment)
+        absent = refusal == refusals.STREAM_NOT_FOUND
+        _put_off(origin, drain.moment, ABSENT if absent else LAST_RETRY)
 
     def _copy(
         self,
@@ -308,7 +312,7 @@ class Sourcing:
             self.watch(state)
 
 
-def _put_off(origin: Origin, moment: int) -> None:
+def _put_off(origin: Origin, moment: int, most: int = LAST_RETRY) -> None:
     """Ask again later, after every failure later."""
-    origin.retry = moment + min(LAST_RETRY, FIRST_RETRY << min(origin.tries, 8))
+    origin.retry = moment + min(most, FIRST_RETRY << min(origin.tries, 8))
     origin.tries += 1
