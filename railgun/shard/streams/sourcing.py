@@ -67,6 +67,7 @@ class Sourcing:
         self._read_log = read_log
         self._deadlines = Deadlines[str]()
         self._asked_anew: set[str] = set()  # streams whose origins a new owner has to ask again
+        self._asked: set[str] = set()  # of them, by the drain that runs
         self._full: dict[int, tuple[int, int]] = {}  # messages and bytes with which a stream took no more
 
     # -- life
@@ -92,10 +93,12 @@ class Sourcing:
         self._deadlines.watch(state.name, state.origins.next_retry())
 
     def committed(self) -> None:
-        self._asked_anew.clear()
+        self._asked_anew -= self._asked
+        self._asked = set()
 
     def run(self, drain: OpenDrain) -> None:
         """Ask the upstreams that are due."""
+        self._asked = set(self._asked_anew)
         for name in sorted(self._asked_anew.union(self._deadlines.pop_due(drain.moment))):
             state = self._streams.get(name)
             if state is None:
@@ -225,7 +228,8 @@ class Sourcing:
             origin.waits, origin.error = True, refusals.LEASE_LOST
             _put_off(origin, drain.moment)
             return
-        if origin.tries:
+        before, tries = origin.position, origin.tries
+        if tries and (lease.payloads or not lease.pending):
             origin.error, origin.tries = None, 0
         mapping = mapping_of(lease.origin, source)
         if mapping.mirrors and not state.last_seq and not lease.payloads:
@@ -235,6 +239,7 @@ class Sourcing:
             left = sum(1 for _ in messages_of(lease, origin.position))
             origin.lag, origin.waits, origin.window = lease.pending + left, True, FIRST_AFTER_WAIT
             origin.error = refused
+            origin.tries = tries if origin.position == before else 0  # in vain, or not quite
             self._full[state.incarnation] = state.messages, state.bytes
             _put_off(origin, drain.moment)
             return

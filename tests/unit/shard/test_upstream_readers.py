@@ -108,3 +108,35 @@ def test_a_feed_that_cannot_be_read_heals(caplog: pytest.LogCaptureFixture) -> N
     shards.now += 700 * SECOND
     shards.settle()
     assert shards.texts(copy) == [b"late"]
+
+
+@pytest.mark.rule("SRC-09")
+def test_a_stream_that_stays_full_asks_less_and_less_often() -> None:
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"}, max_msgs=1, discard="new")
+    shards.publish("A", ["A.x"] * 3, payloads=[b"0", b"1", b"2"])
+    shards.settle()
+    before = shards.state("B").origins.get("A").session
+    for _ in range(60):
+        shards.now += SECOND
+        shards.settle()
+        assert shards.state("B").origins.get("A").description == "maximum messages exceeded"
+    assert shards.state("B").origins.get("A").session - before < 12
+    shards.ask("STREAM.PURGE.B")
+    shards.settle()
+    assert shards.texts("B") == [b"1"]  # at once, whatever was put off
+
+
+def test_a_new_owner_asks_again_though_its_first_drain_refuses() -> None:
+    """A drain that only refuses an input is no answer to what a takeover has to do."""
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    home = partition_of("B", PARTITIONS)
+    shards.restart(home)
+    shards.record(home, b"garbage", "pack")
+    before = shards.state("B").origins.get("A").session
+    shards.refuse(home, "cannot be applied")
+    shards.settle()
+    assert shards.state("B").origins.get("A").session == before + 1
