@@ -248,18 +248,10 @@ def examine(
     rollup = _rollup(state, message.subject, given.get(h.ROLLUP), ahead)
     if isinstance(rollup, Refusal):
         return rollup
-    total, ledger = None, ""
-    if increment is not None:
-        counted = counters.total_after(state, message.subject, increment, log, read, ahead)
-        if isinstance(counted, Refusal):
-            return counted
-        total, ledger = counted, counters.ledger_of(state, message.subject, log, read)
-        stored = counters.with_ledger(message.headers, ledger)
-        message = message._replace(payload=body_of(total), headers=stored)  # CTR-02; CTR-03: the headers stay
-    elif config.allow_msg_counter:
-        refused = counters.check_plain(state, message.subject, log, read, ahead)
-        if refused is not None:
-            return refused
+    counted = _counted(state, message, increment, log, read, ahead)
+    if isinstance(counted, Refusal):
+        return counted
+    message, total, ledger = counted
     wanted = state.is_wanted(message.subject)
     if isinstance(lifetime, Refusal):
         if wanted:
@@ -280,6 +272,32 @@ def examine(
             return refused
     kept = message._replace(headers=headers)
     return Examined(kept, message_id, size, lifetime, rollup, wanted, total, ledger)
+
+
+def _counted(
+    state: OwnedStream,
+    message: NewMessage,
+    increment: bytes | None,
+    log: Stored,
+    read: ReadBody | None,
+    ahead: Ahead | None,
+) -> tuple[NewMessage, int | None, str] | Refusal:
+    """The message as a counter stores it, the total with it and the ledger; or why its subject does not take it."""
+    if increment is None:
+        refused = None
+        if state.config.allow_msg_counter:
+            refused = counters.check_plain(state, message.subject, log, read, ahead)
+        return refused or (message, None, "")
+    total = counters.total_after(state, message.subject, increment, log, read, ahead)
+    if isinstance(total, Refusal):
+        return total
+    ledger = counters.ledger_of(state, message.subject, log, read)
+    stored = counters.with_ledger(message.headers, ledger)
+    return (
+        message._replace(payload=body_of(total), headers=stored),
+        total,
+        ledger,
+    )  # CTR-02; CTR-03: the headers stay
 
 
 def keep(state: OwnedStream, examined: Examined, time: int, log: Stored) -> int:
