@@ -22,7 +22,7 @@ from railgun.protocol.sourcing import SOURCE, SourceCommand, SourceLease
 from railgun.semantics.deadlines import Deadlines
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.sourcing.copied_columns import copy_columns
-from railgun.semantics.streams.sourcing.copying import Target, copy_one, messages_of
+from railgun.semantics.streams.sourcing.copying import Target, copy_one, messages_of, takes
 from railgun.semantics.streams.sourcing.origins import (
     FIRST_AFTER_WAIT,
     MIRROR,
@@ -237,7 +237,10 @@ class Sourcing:
         refused = self._copy_messages(lease, state, origin, mapping, drain)
         if refused is not None:
             left = sum(1 for _ in messages_of(lease, origin.position))
-            origin.lag, origin.waits, origin.window = lease.pending + left, True, FIRST_AFTER_WAIT
+            done = sum(1 for _ in messages_of(lease, before)) - left
+            origin.lag, origin.waits = lease.pending + left, True
+            # What comes next is mostly sent in vain: about as many as there was room for.
+            origin.window = min(FIRST_AFTER_WAIT, max(1, 2 * done))
             origin.error = refused
             origin.tries = tries if origin.position == before else 0  # in vain, or not quite
             self._full[state.incarnation] = state.messages, state.bytes
@@ -294,11 +297,11 @@ class Sourcing:
         """Tell the upstream what is copied: when much is, and of one that keeps messages for it, when all is (SRC-10)."""
         if not origin.unacknowledged:
             return
-        caught_up = not lease.pending and (lease.retains or origin.window < WINDOW)
+        window = min(WINDOW, origin.window * 4, takes(state, WINDOW))
+        caught_up = not lease.pending and (lease.retains or origin.window < window)
         much = origin.copied - origin.acknowledged >= _CONFIRMED_AT
         if caught_up or much or origin.unacknowledged >= origin.window // 4:
-            origin.window = min(WINDOW, origin.window * 4)
-            origin.acknowledged, origin.unacknowledged = origin.copied, 0
+            origin.window, origin.acknowledged, origin.unacknowledged = window, origin.copied, 0
             self._command("ack", state, lease.origin, origin, drain)
 
     # -- the end of a drain

@@ -6,7 +6,10 @@ import pytest
 
 from railgun.model import headers as h
 from railgun.protocol.routing import partition_of
+from railgun.protocol.sourcing import SourceLease
 from railgun.semantics.streams.sourcing import origins
+from railgun.shard.consumers import feeding
+from railgun.shard.open_drain import OpenDrain
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
 
 
@@ -67,6 +70,33 @@ def test_an_upstream_that_does_not_come_is_waited_for_once() -> None:
     shards.publish("A", ["A.x"], payloads=[b"0"])
     shards.settle()
     assert shards.texts("B") == [b"0"]
+
+
+@pytest.mark.rule("SRC-09")
+@pytest.mark.parametrize("limit", [{"max_msgs": 4}, {"max_bytes": 400}])
+def test_little_is_sent_in_vain_to_a_full_stream_that_is_worked_off(
+    limit: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    send = feeding.Feeding._send
+
+    def counted(self: feeding.Feeding, lease: SourceLease, drain: OpenDrain) -> None:
+        sent.append(len(lease.payloads))
+        send(self, lease, drain)
+
+    shards = Cluster()
+    shards.make("A")
+    shards.publish("A", ["A.x"] * 100, payloads=[b"%05d" % number for number in range(100)])
+    shards.make("B", {"name": "A"}, discard="new", **limit)
+    taken = shards.texts("B")
+    monkeypatch.setattr(feeding.Feeding, "_send", counted)
+    for _ in range(30):
+        shards.ask("STREAM.MSG.DELETE.B", {"seq": shards.state("B").first_seq})
+        taken += shards.texts("B")[-1:]
+    assert taken == [b"%05d" % number for number in range(len(taken))]
+    assert sum(sent) <= 100  # thirty are copied
+    shards.ask("STREAM.UPDATE.B", {"name": "B", "subjects": ["B.>"], "sources": [{"name": "A"}]})
+    assert shards.texts("B")[-1] == b"00099"
 
 
 def test_a_copy_costs_the_same_beside_many_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,6 +215,16 @@ def largest_copy(config: StreamConfig) -> int:
     return min(config.max_msg_size, LARGEST_MESSAGE) if config.max_msg_size > 0 else LARGEST_MESSAGE
 
 
+def takes(state: OwnedStream, most: int) -> int:
+    """How many messages more a stream takes before it is full, ``most`` at most, by the size of those it has; one is always tried."""
+    config, found = state.config, most
+    if config.discard == "new" and config.max_msgs > 0:
+        found = min(found, config.max_msgs - state.messages)
+    if config.discard == "new" and config.max_bytes > 0 and state.bytes:
+        found = min(found, (config.max_bytes - state.bytes) * state.messages // state.bytes)
+    return max(1, found)
+
+
 def _lifetime(state: OwnedStream, given: dict[str, bytes]) -> ttl.Lifetime:
     """TTL-06: without the option the header is stored, and nothing follows from it."""
     found = ttl.lifetime(state.config, given.get(h.TTL))
