@@ -250,6 +250,16 @@ def test_sources_and_their_transforms_are_bounded() -> None:
     )
 
 
+def test_a_start_leaves_room_for_a_long_life() -> None:
+    highest = 2**62
+    assert stored(mirror={"name": "A", "opt_start_seq": highest}).mirror
+    for copied in (
+        {"mirror": {"name": "A", "opt_start_seq": highest + 1}},
+        {"sources": [{"name": "A", "opt_start_seq": 2**63 - 2}]},
+    ):
+        assert refused(**copied) == (10052, f"start sequence needs to be at most {highest}")
+
+
 # ---------------------------------------------------------------- as requests carry them
 
 

@@ -12,7 +12,7 @@ from railgun.model import refusals, subjects
 from railgun.model.refusals import Refusal, invalid_config
 from railgun.model.stream_config import StreamConfig, StreamSource, SubjectTransform
 from railgun.model.transforms import BadDestination, BadSource, Transform
-from railgun.semantics.streams.configuration.stream_names import name_refused
+from railgun.semantics.streams.configuration.stream_names import MAX_FIRST_SEQUENCE, name_refused
 from railgun.semantics.streams.sourcing.origins import origin_key
 
 MAX_SOURCES = 1_000
@@ -39,6 +39,8 @@ def sources_refused(config: StreamConfig) -> Refusal | None:
         return invalid_config(f"a stream can not have more than {MAX_SOURCES} sources")
     if transforms > MAX_TRANSFORMS:
         return invalid_config(f"the sources of a stream can not have more than {MAX_TRANSFORMS} transforms")
+    if any((source.opt_start_seq or 0) > MAX_FIRST_SEQUENCE for source in upstreams(config)):
+        return invalid_config(f"start sequence needs to be at most {MAX_FIRST_SEQUENCE}")
     return _mirror_refused(config) or _each_refused(config)
 
 

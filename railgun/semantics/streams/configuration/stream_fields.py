@@ -26,12 +26,11 @@ from railgun.model.refusals import pedantic as too_lax
 from railgun.model.stream_config import NO_TIME, ConsumerLimits, Placement, StreamConfig, SubjectTransform
 from railgun.model.transforms import BadDestination, BadSource, Transform, destination_pattern
 from railgun.semantics.streams.configuration.source_fields import plain_sources, sources_refused
-from railgun.semantics.streams.configuration.stream_names import name_refused
+from railgun.semantics.streams.configuration.stream_names import MAX_FIRST_SEQUENCE, name_refused
 
 MAX_DESCRIPTION = 4_096
 MAX_METADATA = 131_072
 MAX_REPLICAS = 5
-MAX_FIRST_SEQUENCE = 2**62  # above, the sequences of a long life would leave 64 bits
 DEFAULT_WINDOW = timedelta(minutes=2)  # DUP-04
 SHORTEST = timedelta(milliseconds=100)
 SHORTEST_MARKER = timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""Names of streams: which there can be."""
+"""Names and first sequences of streams: which there can be."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from railgun.model.refusals import BAD_STREAM_NAME, Refusal, invalid_config
 
+MAX_FIRST_SEQUENCE = 2**62  # above, the sequences of a long life would leave 64 bits
 MAX_NAME = 255
 _NAME = re.compile(r"[^\x00 \t\r\n\f.*>\\/]+")
 
