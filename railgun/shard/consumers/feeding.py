@@ -41,7 +41,7 @@ log = logging.getLogger("railgun.shard")
 
 LEASE_MESSAGES = 4_096
 LEASE_BYTES = 1024 * 1024  # a larger message travels alone
-UNDER_WAY = 8 * 1024 * 1024  # bytes that the stream which copies has not confirmed yet
+UNDER_WAY = 16 * 1024 * 1024  # bytes that the stream which copies has not confirmed yet
 _WAITED_FOR = 1_000  # streams that do not exist and are remembered, and those that wait for one of them
 
 

@@ -44,7 +44,7 @@ LAST_RETRY = 10 * NANOS
 ABSENT = (
     60 * NANOS
 )  # of an upstream that is not there: its shard remembers who waits, and tells them when it comes
-_CONFIRMED_AT = 2 * 1024 * 1024  # bytes copied since the upstream was last told
+_CONFIRMED_AT = 4 * 1024 * 1024  # bytes copied since the upstream was last told
 
 
 class Sourcing:

@@ -19,7 +19,7 @@ from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
-WINDOW = 8_192  # messages under way from an upstream
+WINDOW = 32_768  # messages under way from an upstream
 FIRST_AFTER_WAIT = 64  # of them, while it is not known whether the stream takes any
 MIRROR = "mirror "
 
