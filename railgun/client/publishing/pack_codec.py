@@ -1,6 +1,6 @@
 """The Avro bytes of a pack, written column by column.
 
-The general encoder costs 0.7 µs a message, this one 0.2 (seen), and every publish pays it; with two headers 2.5 µs and 1. The
+The general encoder costs 0.7 µs a message, this one 0.2 (seen), and every publish pays it; with two headers 11 µs and 3, the check of the size included (seen, on a busy machine). The
 bytes are the same: a test holds the two to that.
 """
 
