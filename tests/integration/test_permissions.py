@@ -69,7 +69,8 @@ def test_what_is_printed_is_enough(secured: SecuredBroker, worker: WorkerProcess
         ["tour"],
     ):
         result = run(secured, CLIENT, *command)
-        assert result.exit_code == 0, (command, result.output, worker.last_lines())
+        if result.exit_code != 0:
+            pytest.fail(f"{command} ended with {result.exit_code}:\n{result.output}\n{worker.last_lines()}")
     found = json.loads(run(secured, CLIENT, "doctor", "--json").stdout)
     assert found["healthy"], found
     assert "authoriz" not in worker.text().lower()

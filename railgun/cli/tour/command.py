@@ -29,13 +29,13 @@ AFTER_IT = (
     streams.limits,
     streams.counter,
     copies.sums,
-    streams.expiry,
     consumers.counting,
     consumers.work_queue,
     consumers.exactly_once,
     positions.start_positions,
     positions.monitor,
     positions.replay,
+    streams.expiry,
 )
 
 

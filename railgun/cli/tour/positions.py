@@ -17,6 +17,7 @@ MINUTE: Final = timedelta(minutes=1)
 SHORT_MINUTE: Final = timedelta(seconds=0.25)
 GAP: Final = timedelta(seconds=10)
 SHORT_GAP: Final = timedelta(seconds=0.3)
+ALMOST: Final = 0.9  # the clock that measures is not the one that waits
 
 
 def start_positions(walk: Walk) -> None:
@@ -93,6 +94,7 @@ def replay(walk: Walk) -> None:
     )
     _spaced(walk, subject, gap)
     walk.say(f"railgun sub -t {target}")
+    began = time.monotonic()
     arrived: list[float] = []
     stored: list[float] = []
     with walk.rg.listen(target) as listener:
@@ -104,11 +106,11 @@ def replay(walk: Walk) -> None:
                 f"{datetime.now(UTC):%Y/%m/%d %H:%M:%S.%f} [#{number}] Received on "
                 f"[{message.subject}]: {message.text!r}"
             )
-    for earlier, later in ((0, 1), (1, 2)):
-        real, here = stored[later] - stored[earlier], arrived[later] - arrived[earlier]
+    for later in (1, 2):
+        real, here = stored[later] - stored[0], arrived[later] - began
         walk.expect(
-            real * 0.3 <= here <= real + SLACK,  # the first may be late: a reader of the log is opened for it
-            f"what was stored {real:.2f} s apart arrives so: it was {here:.2f} s",
+            real * ALMOST <= here <= real + later * SLACK,  # any of them may be late, and none can be early
+            f"what was stored {real:.2f} s after the first comes no sooner than that: it came after {here:.2f} s",
         )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 from rich.console import Console
 
-from railgun.cli.tour import MARK, TourFailed, Walk, command, consumers, copies, run_tour, walk
+from railgun.cli.tour import MARK, TourFailed, Walk, command, consumers, copies, positions, run_tour, walk
 from railgun.client.facade.railgun import connect
 from railgun.model.stream_config import SubjectTransform
 
@@ -54,6 +57,33 @@ def test_a_sum_that_does_not_come_fails_the_tour(server: str, monkeypatch: pytes
         rg.create_stream("ORDERS_COUNTER", subjects=["ORDERS_COUNTER.*"], allow_msg_counter=True)
         with pytest.raises(TourFailed, match="the sum is 6"):
             copies.sums(Walk(rg, Console(quiet=True), real_time=False))
+
+
+def test_a_late_first_message_does_not_fail_the_replay(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(self: Walk, *given: Any) -> Any:
+        message = receive(self, *given)
+        if message.text == "order 1":
+            time.sleep(2 * positions.SHORT_GAP.total_seconds())  # the others have come meanwhile
+        return message
+
+    receive = Walk.receive
+    monkeypatch.setattr(Walk, "receive", late)
+    with connect(server) as rg:
+        rg.create_stream("ORDERS", subjects=["ORDERS.*"])
+        positions.replay(Walk(rg, Console(quiet=True), real_time=False))
+
+
+def test_a_replay_without_the_gaps_fails_the_tour(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(server) as rg:
+        orders = rg.create_stream("ORDERS", subjects=["ORDERS.*"])
+        create = type(orders).create_consumer
+
+        def instant(self: Any, name: str, **fields: Any) -> Any:
+            return create(self, name, **(fields | {"replay_policy": "instant"}))
+
+        monkeypatch.setattr(type(orders), "create_consumer", instant)
+        with pytest.raises(TourFailed, match="comes no sooner"):
+            positions.replay(Walk(rg, Console(quiet=True), real_time=False))
 
 
 def _nowhere(src: str, dest: str) -> SubjectTransform:
