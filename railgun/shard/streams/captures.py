@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from railgun.model.headers import HeaderList
 from railgun.model.stream_config import StreamConfig
-from railgun.model.subjects import Filter, collides
+from railgun.model.subjects import Filter, Patterns
 from railgun.protocol.avro import WireError
 from railgun.protocol.commands import CAPTURES, PACK, Forward
 from railgun.protocol.routing import partition_of
@@ -27,15 +27,16 @@ EVENTS = "$JS.EVENT.>"
 Send = Callable[[int, Forward], None]
 
 
-def captured(configs: Iterable[StreamConfig]) -> dict[str, list[str]]:
-    """Streams that capture what shards send out, with the subjects by which they do."""
-    known = list(configs)
-    sent = [EVENTS, *(_pattern(config.republish.dest) for config in known if config.republish is not None)]
-    found = {
-        config.name: [own for own in config.subjects if any(collides(own, one) for one in sent)]
-        for config in known
-    }
+def captured(configs: Iterable[StreamConfig], sent: Sequence[str]) -> dict[str, list[str]]:
+    """Streams that capture what is sent out on these subjects, with the subjects by which they do."""
+    met = Patterns(sent)
+    found = {config.name: [own for own in config.subjects if met.collide(own)] for config in configs}
     return {name: subjects for name, subjects in sorted(found.items()) if subjects}
+
+
+def destination(config: StreamConfig) -> str | None:
+    """The subjects that the stream sends messages out to, as a pattern."""
+    return None if config.republish is None else _pattern(config.republish.dest)
 
 
 def _pattern(destination: str) -> str:
@@ -78,9 +79,9 @@ class Captures:
             self._streams, self._text = streams, text
             self._overlay.put(keys.CAPTURES, text)
 
-    def distribute(self, configs: Iterable[StreamConfig]) -> None:
+    def distribute(self, capturing: Mapping[str, list[str]]) -> None:
         """The registrar's own shard: the list is sent to all shards, if it has changed."""
-        text = json.dumps(captured(configs)).encode("utf-8")
+        text = json.dumps(capturing).encode("utf-8")
         if text != (self._text or b"{}"):
             self.learn(text)
             for partition in range(self._partitions):

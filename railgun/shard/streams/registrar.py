@@ -22,10 +22,11 @@ from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
 from railgun.semantics.streams.configuration.cycles import closes_a_cycle
 from railgun.semantics.streams.configuration.source_fields import promoted
-from railgun.semantics.streams.configuration.stream_configuration import normalise, overlaps
+from railgun.semantics.streams.configuration.stream_configuration import normalise
 from railgun.semantics.streams.configuration.stream_fields import checked
 from railgun.semantics.streams.configuration.upstream_rules import agreed
 from railgun.shard.streams.captures import Captures
+from railgun.shard.streams.claims import Claims, ParsedConfigs
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import UnreadableEntry, decoded
@@ -35,24 +36,6 @@ Send = Callable[[int, Forward], None]
 # Requests for one name that wait for its owner. They are written with the reservation, which must fit into a record.
 WAITING_REQUESTS = 64
 WAITING_BYTES = 1024 * 1024
-
-
-class _Parsed:
-    """Configurations by their text, each parsed once: a request looks at those of all streams."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, StreamConfig] = {}
-
-    def __call__(self, text: str) -> StreamConfig:
-        config = self._known.get(text)
-        if config is None:
-            config = self._known[text] = StreamConfig.from_json(text)
-        return config
-
-    def retain(self, texts: set[str]) -> None:
-        """All other texts are forgotten, once there are as many of them."""
-        if len(self._known) > 2 * len(texts):
-            self._known = {text: config for text, config in self._known.items() if text in texts}
 
 
 @dataclass(slots=True)
@@ -100,7 +83,8 @@ class Registrar:
         self._send = send
         self._reservations: dict[str, _Reservation] = {}
         self._unreadable: dict[str, str] = {}  # by name: why
-        self._parsed = _Parsed()
+        self._parsed = ParsedConfigs()
+        self._claims = Claims(self._parsed)
 
     def load(self) -> None:
         """Read everything back from the table."""
@@ -274,8 +258,11 @@ class Registrar:
         )
 
     def _distribute_captures(self) -> None:
-        texts = [one.pending_config or one.config for one in self._reservations.values()]
-        self._captures.distribute(self._parsed(text) for text in texts if text)
+        self._captures.distribute(self._current_claims().capturing())
+
+    def _current_claims(self) -> Claims:
+        self._claims.follow({name: one.configs for name, one in self._reservations.items() if one.configs})
+        return self._claims
 
     def _has(self, known: _Reservation, config: StreamConfig) -> bool:
         """Whether the stream has this configuration; an older version may have written it without today's fields.
@@ -289,9 +276,8 @@ class Registrar:
             asked = asked.model_copy(update={"mirror_direct": present.mirror_direct})
         return present == asked
 
-    def _overlaps(self, config: StreamConfig) -> bool:
-        others = (one for one in self._reservations.values() if one.name != config.name)
-        return overlaps(config, (self._parsed(text).subjects for one in others for text in one.configs))
+    def _overlaps(self, config: StreamConfig) -> bool:  # CFG-08, UPD-12
+        return self._current_claims().meet(config)
 
     def _next_incarnation(self) -> int | None:
         """A number that no stream ever had; None if the last one cannot be read."""

@@ -16,8 +16,10 @@ from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.durations import from_nanos, to_nanos
 from railgun.model.refusals import FILTERS_OVERLAP, QUEUE_FILTER_TAKEN, Refusal
 from railgun.model.stream_config import StreamConfig
+from railgun.model.subjects import collides
 from railgun.semantics.consumers.configuration.consumer_configuration import completed, normalise_consumer
-from railgun.semantics.streams.configuration.stream_configuration import check_update, normalise, overlaps
+from railgun.semantics.streams.configuration.claimed_subjects import ClaimedSubjects
+from railgun.semantics.streams.configuration.stream_configuration import check_update, normalise
 
 NONE = ClusterLimits()
 MANY = 20_000
@@ -224,21 +226,40 @@ def test_the_first_sequence_stays_what_it_was() -> None:
     assert refused(first_seq=2**63).err_code == 10052
 
 
-@pytest.mark.rule("CFG-08")
-def test_overlap_is_asked_of_each_other_stream() -> None:
-    config = stored(subjects=["a.*", "b"])
-    assert overlaps(config, [["x"], ["*.c"]])
-    assert overlaps(config, [["b"]])
-    assert not overlaps(config, [["a"], ["a.b.c"], []])
+_TOKENS = st.sampled_from(["a", "b", "*"])
+_PATTERNS = st.builds(
+    lambda tokens, rest: ".".join([*tokens, *rest]),
+    st.lists(_TOKENS, min_size=1, max_size=3),
+    st.sampled_from([[], [">"]]),
+)
+
+
+@pytest.mark.rule("CFG-08", "UPD-12", "SUB-09")
+@given(st.lists(st.tuples(st.sampled_from(["S", "T", "U"]), st.lists(_PATTERNS, max_size=3))), _PATTERNS)
+def test_who_claims_a_subject_is_what_comparing_all_would_tell(
+    claims: list[tuple[str, list[str]]], asked: str
+) -> None:
+    claimed, known = ClaimedSubjects(), dict[str, list[str]]()
+    for stream, patterns in claims:
+        claimed.claim(stream, patterns)
+        known[stream] = patterns
+    wanted = {stream for stream, own in known.items() if any(collides(asked, one) for one in own)}
+    assert claimed.who_meets(asked) == wanted
+    assert claimed.who_meets(">") == {stream for stream, own in known.items() if own}
+    for stream in known:
+        claimed.claim(stream, [])
+    assert claimed.who_meets(">") == set()
 
 
 @pytest.mark.rule("CFG-08", "CFG-09")
 def test_tens_of_thousands_of_subjects_are_not_compared_in_pairs() -> None:
     """In pairs they take the registrar, and with it every other change of a stream, minutes."""
     many = [f"orders.{number}.*" for number in range(MANY)]
-    config = stored(subjects=many)
-    assert not overlaps(config, [[f"payments.{number}.*" for number in range(MANY)]])
-    assert overlaps(config, [[*(f"payments.{number}" for number in range(MANY)), "*.7.x"]])
+    claimed = ClaimedSubjects()
+    claimed.claim("ORDERS", many)
+    claimed.claim("PAYMENTS", [*(f"payments.{number}.*" for number in range(MANY)), "*.7.x.y"])
+    assert not any(claimed.who_meets(f"other.{number}.*") for number in range(MANY))
+    assert claimed.who_meets("orders.7.x.*") == {"PAYMENTS"}
     refusal = refused(subjects=[*many, "orders.*.x", "orders.0.y"])
     assert refusal.description == 'subject "orders.0.*" overlaps with "orders.*.x"'
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -97,3 +100,28 @@ def test_a_stream_of_a_version_without_some_field_can_be_created_again() -> None
     shards.settle()
     assert error_of(shards, same) == {}
     assert error_of(shards, other)["err_code"] == 10058
+
+
+@pytest.mark.rule("CFG-08")
+def test_a_new_stream_costs_the_same_beside_many_subjects() -> None:
+    shards, calls = Shards(partitions=1), []
+    for number in range(2):
+        made = create(shards, f"T{number}", subjects=[f"t{number}.*"])
+        calls.append(_calls_of(shards.settle))
+        assert error_of(shards, made) == {}
+        if not number:
+            for other in range(20):
+                create(shards, f"S{other}", subjects=[f"s{other}.{subject}.>" for subject in range(500)])
+            shards.settle()
+    assert calls[1] < 2 * calls[0], "each of the 10,000 subjects is looked at"
+
+
+def _calls_of(function: Callable[[], object]) -> int:
+    """How many Python functions are called: what it costs, on a busy machine too."""
+    seen = Counter[str]()
+    sys.setprofile(lambda frame, event, argument: seen.update([event]))
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return seen["call"]

@@ -1,15 +1,14 @@
 """What a stream's configuration may be, and how it may change (CFG-*, UPD-*).
 
 :func:`normalise` and :func:`check_update` return the configuration as it is stored and shown, every default filled in, or
-the refusal. They know nothing of other streams: :func:`overlaps` answers that for the registrar, which knows them all. What the rules
+the refusal. They know nothing of other streams: the registrar does, which knows the subjects of all. What the rules
 allow but railgun cannot do yet is refused by name (``_NOT_YET``), after every rule had its say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from railgun.model import subjects
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.refusals import MIRROR_FIXED, REPLICAS_UNSUPPORTED, Refusal, invalid_config
@@ -60,12 +59,6 @@ def check_update(
         or violated_limits(stored, consumers)
         or (_sealed(stored) if stored.sealed else stored)
     )
-
-
-def overlaps(config: StreamConfig, others: Iterable[Sequence[str]]) -> bool:
-    """Whether a subject of the stream collides with one of the other streams' subjects (CFG-08, UPD-12)."""
-    own = subjects.Patterns(config.subjects)
-    return any(own.collide(theirs) for other in others for theirs in other)
 
 
 def _sealed(config: StreamConfig) -> StreamConfig:  # UPD-08
