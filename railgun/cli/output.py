@@ -15,7 +15,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
     """One JSON document on standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(printable(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def printable(text: str) -> str:
+    """The text with halves of characters escaped, as JSON escapes them: no output takes them.
+
+    Names of files that are not UTF-8 have them, and JSON that others wrote may.
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def console() -> Console:

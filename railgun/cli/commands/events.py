@@ -12,6 +12,7 @@ import typer
 from railgun.cli.options.cluster import Cluster
 from railgun.cli.options.completion import known_streams
 from railgun.cli.options.units import show_duration
+from railgun.cli.output import printable
 from railgun.cli.reports.report import show_time
 from railgun.cli.running import command
 from railgun.errors import ConfigError
@@ -46,9 +47,9 @@ def events(
             if not _wanted(event, stream, consumer, kind):
                 continue
             if cluster.as_json:
-                typer.echo(json.dumps({"subject": advisory.subject, **event}, ensure_ascii=False))
+                typer.echo(printable(json.dumps({"subject": advisory.subject, **event}, ensure_ascii=False)))
             else:
-                typer.echo(f"[{_time(event)}] {describe(event)}")
+                typer.echo(printable(f"[{_time(event)}] {describe(event)}"))
             shown += 1
             if shown == count:
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,13 @@ def test_text_that_is_not_utf_8_is_refused(orders: Run, line: str) -> None:
     answer = orders(*line.format(NOT_UTF_8).split(" "))
     assert answer.exit_code == 1
     assert "is not valid UTF-8 text" in answer.stderr
+
+
+@pytest.mark.parametrize("line", ["stream ls --kafka-config {}", "stream add NEW --config {}"])
+def test_a_file_whose_name_is_not_utf_8_is_named_in_json_too(run: Run, line: str) -> None:
+    answer = run(*line.format(NOT_UTF_8).split(" "), "--json")
+    assert answer.exit_code == 1
+    assert f"the file {NOT_UTF_8} cannot be read" in json.loads(answer.stdout)["error"]["description"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from railgun.cli.commands.events import describe
 from railgun.client.facade.railgun import Railgun, connect
+from railgun.client.operations.advisory_queue import Advisory
 from tests.support.commands import Run, done, said
 
 
@@ -175,3 +176,15 @@ def test_an_event_is_a_sentence(kind: str, fields: dict[str, object], text: str)
         **fields,
     }
     assert describe(event) == text
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["sentence", "json"])
+def test_an_event_with_half_a_character_is_shown(
+    orders: Run, server: str, monkeypatch: pytest.MonkeyPatch, form: list[str]
+) -> None:
+    """Whoever may write to the topic of advisories can write it: JSON allows it, and no output takes it."""
+    strange = {"type": "io.nats.jetstream.advisory.v1.stream_action", "stream": "\udcff", "action": "create"}
+    monkeypatch.setattr(Advisory, "json", lambda _: dict(strange))
+    with meanwhile(server, lambda rg, number: rg.create_stream(f"NEW{number}", subjects=[f"new.{number}"])):
+        answer = orders("events", "--count", "1", *form)
+    assert "\\udcff" in done(answer)
