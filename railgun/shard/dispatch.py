@@ -166,6 +166,13 @@ class Dispatcher:
             for waiting in self._registrar.released(forward):
                 self._request(ApiRequest.decode(waiting), drain)
             return
+        misfit = self._streams.misfit(forward)
+        if misfit:
+            drain.reject(given, misfit)
+            drain.answer(
+                forward.client, forward.request, [responses.refusal_frame(refusals.unavailable(misfit))]
+            )
+            return
         drain.structural = True
         if forward.kind == "delete":
             self._consumers.stream_goes(forward.stream, drain)

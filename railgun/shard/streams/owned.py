@@ -150,6 +150,22 @@ class OwnedStreams:
 
     # -- changes
 
+    def misfit(self, forward: Forward) -> str:
+        """Why a stream cannot be made here: one that lives has its name or its number, and would be lost. Empty: it can.
+
+        The registrar never asks for that; a forward that was copied into the topic from elsewhere does.
+        """
+        if forward.kind != "create":
+            return ""
+        for known in chain(self._states.values(), self._doomed.values()):
+            if (known.name == forward.stream) != (known.incarnation == forward.incarnation):
+                self._release(forward, "gone")
+                return (
+                    f"the stream {forward.stream} of incarnation {forward.incarnation} cannot be made: "
+                    f"{known.name} of incarnation {known.incarnation} is there"
+                )
+        return ""
+
     def change(self, forward: Forward, time: int, drain: Drain) -> tuple[OwnedStream | None, Frame]:
         """Decide a create, update or delete: the stream that it touched, and the answer."""
         if forward.incarnation in self.aside:

@@ -12,6 +12,7 @@ import pytest
 
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import avro as wire
+from railgun.protocol.commands import Forward
 from railgun.shard.streams.registrar import WAITING_BYTES, WAITING_REQUESTS
 from railgun.state import keys
 from tests.support.shards import Shards
@@ -125,3 +126,28 @@ def _calls_of(function: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return seen["call"]
+
+
+@pytest.mark.rule("CFG-07")
+@pytest.mark.parametrize("name, incarnation", [("A", 7), ("B", 1)], ids=["another number", "another name"])
+def test_a_forward_that_is_not_the_registrar_s_replaces_no_stream(name: str, incarnation: int) -> None:
+    """As one that was copied into the topic: it would take the place of a stream that lives, messages and all."""
+    shards = Shards(partitions=1)
+    create(shards, "A")
+    shards.settle()
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    config = StreamConfig(name=name, subjects=[f"{name}.*"]).to_json()
+    shards.record(0, Forward(0, "create", name, incarnation, config).encode(), forwarded=True)
+    shards.settle()
+    (rejected,) = shards.rejected
+    assert rejected.reason == (
+        f"the stream {name} of incarnation {incarnation} cannot be made: A of incarnation 1 is there"
+    )
+    shards.restart(0)
+    assert shards.cores[0].unreadable() == {}
+    assert shards.cores[0].last_sequences() == {"A": 1}
+    assert shards.read("A", 1) == b"x"
+    again = shards.publish("A", ["A.x"])
+    shards.settle()
+    assert shards.outcomes[again] == 2
