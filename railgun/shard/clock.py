@@ -2,7 +2,8 @@
 
 Three clocks meet here. The worker's wall clock may be set back; the time of receipt is the broker's (LogAppendTime) and may
 be hours away from the worker's; the cursor holds the time of a former owner. A shard has one time of its own, which starts at
-the latest of what its owners knew and then goes on at the worker's rate. Times of receipt only say when a message was stored.
+the latest of what its owners knew and then goes on at the worker's rate. Times of receipt only say when a message was stored,
+and how old it is: where the shard's time is ahead of the brokers', messages age by the brokers'.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from railgun.model.durations import LONGEST
+from railgun.model.durations import LONGEST, NANOS
 from railgun.shard.drain import Input
 from railgun.state import keys
 from railgun.state.table import Overlay
 
+_TOLERATED: Final = NANOS  # a shard that is ahead of the brokers by less ages messages by its own time
+_HEARD: Final = 10 * NANOS  # for so long the brokers' time is known
 _SLEW: Final = 50  # a time that is ahead of its clock loses one part in 50 until the clock has caught up
 
 
@@ -54,8 +57,12 @@ class ShardClock:
     The test clock shifts both.
     """
 
-    def __init__(self, *, adjustable: bool) -> None:
+    def __init__(self, *, adjustable: bool, hears: bool = False) -> None:
+        """``hears``: whoever drives the shard tells it the brokers' time (:meth:`hear`), by which messages age."""
         self._adjustable = adjustable  # node.test_clock
+        self._hears = hears
+        self._heard = 0  # the shard's time when it heard the brokers' last; 0: not yet
+        self._ahead = 0  # of the brokers' time; 0 where it is not by more than what is tolerated
         self.received = 0  # never ahead of the moment
         self.moment = 0
         self._wall = 0  # the driver's clock when it was followed last; 0: not yet
@@ -103,11 +110,41 @@ class ShardClock:
         missing = max(0, moment - self.moment)
         return min(moment - self._shift, self._wall + missing + missing // (_SLEW - 1) + 1)
 
+    # -- age
+
+    @property
+    def age_time(self) -> int | None:
+        """The time by which messages age (LIM-15): the brokers', since that is when they were stored. None: it must be heard first.
+
+        A clock that is set hours ahead would end all messages otherwise, and every new one at once.
+        """
+        if self._hears and self.moment - self._heard > _HEARD:
+            return None
+        return self.moment - self._ahead
+
+    def age_reached(self, age_time: int) -> int:
+        """The shard's time at which :attr:`age_time` is this."""
+        return age_time + self._ahead
+
+    def hear(self, brokers: int) -> bool:
+        """What this drain decided was written at that time of the brokers' (0: unknown). True: messages age otherwise from now on."""
+        self._heard = self.moment
+        if brokers <= 0:
+            return False
+        ahead = max(0, self.moment - self._shift - brokers)
+        if abs(ahead - self._ahead) <= _TOLERATED:
+            return False
+        self._ahead = ahead if ahead > _TOLERATED else 0
+        return True
+
+    # -- tests
+
     def advance(self, nanos: int, overlay: Overlay) -> bool:
         """For tests: time jumps. False where the node does not allow it."""
         if not self._adjustable or self._shift + nanos > LONGEST:
             return False
         self._shift += nanos
+        self._heard += nanos
         overlay.put(keys.CLOCK_SHIFT, keys.number(self._shift))
         return True
 

@@ -40,6 +40,7 @@ from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
 from railgun.state.unreadable_entries import decoded
 
+_MILLIS: Final = 1_000_000
 _NOTHING_READ: Final[dict[str, Any]] = {"clock": 0, "time": 0, **Cursor().stored()}
 
 
@@ -55,11 +56,13 @@ class ShardCore:
         table: Table,
         *,
         test_clock: bool = False,
+        hears_time: bool = False,
         read_log: ReadLog | None = None,
         memory: WorkerMemory | None = None,
         quarantined: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``read_log``: how to read messages that are not at hand from their log; None: they cannot be read.
+        """``hears_time``: :meth:`committed` is told the brokers' time, by which messages age then.
+        ``read_log``: how to read messages that are not at hand from their log; None: they cannot be read.
 
         ``memory``: of the worker, shared with its other shards; None: the shard is alone.
         ``quarantined``: log topics that cannot be written just now, with the reasons: publishes to their streams are refused.
@@ -70,7 +73,7 @@ class ShardCore:
         self._spent = False  # a drain is durable that this core has not followed to its end
         self._table = table
         self._overlay = Overlay(table)
-        self._clock = ShardClock(adjustable=test_clock)
+        self._clock = ShardClock(adjustable=test_clock, hears=hears_time)
         self._open = OpenDrain(self._clock, 0)
         memory = memory or WorkerMemory()
         self._streams = OwnedStreams(partition, names, limits, self._overlay, memory, self._send)
@@ -81,7 +84,7 @@ class ShardCore:
         self._publishing = Publishing(
             self._streams, limits, quarantined, read_log, self._staging, self._consumers.batch_abandoned
         )
-        self._timers = StreamTimers(self._streams)
+        self._timers = StreamTimers(self._streams, self._clock)
         self._sourcing = Sourcing(partition, partitions, self._streams, limits, quarantined, read_log)
         self._sealing = Sealing(read_log)
         self._long_calls = LongCalls(self._streams)
@@ -215,7 +218,7 @@ class ShardCore:
         """The drain is durable. After any exception here the core is spent.
 
         ``first_offsets``: log topic to the offset of the first message of its append; ``reached``: the place in the
-        changelog behind the drain's own changes.
+        changelog behind the drain's own changes, and the brokers' time when they were written.
         """
         self._spent = True
         if drain.changes:
@@ -233,6 +236,8 @@ class ShardCore:
             self._streams.recent.add(append.incarnation, append.sequences, append.headers, append.payloads)
             places = {base: first + number for base, number in append.blocks}
             state.committed(places, first + len(append.sequences))
+        if drain.changes and self._clock.hear(0 if reached is None else reached.written * _MILLIS):
+            self._timers.load()
         self._spent = False
 
     def aborted(self) -> None:
@@ -269,7 +274,7 @@ class ShardCore:
             if not state.deleting:
                 self._sealing.seal(state, opened.logs.get(name), drain)
                 self._timers.watch(state)
-        if self._overlay.changes or not drain.only_answers:
+        if self._overlay.changes or not drain.only_answers or opened.asks_the_time:
             times = {"clock": self._clock.received, "time": self._clock.moment}
             self._overlay.put(keys.CURSOR, wire.encode("shard_cursor", self.cursor.stored() | times))
         drain.commands, drain.forwards = self.cursor.commands, self.cursor.forwards

@@ -20,8 +20,9 @@ _REFUSAL = 4 * _FIELD
 class OpenDrain:
     """Begun with the first record of a drain, dropped when the drain is committed or aborted.
 
-    It carries the three clocks of a shard, all in ns. Never mix them: what a record stores is stored at :attr:`received`,
-    deadlines and everything that consumers do run by :attr:`moment`, and the presence of clients by :attr:`wall`.
+    It carries the clocks of a shard, all in ns. Never mix them: what a record stores is stored at :attr:`received`, messages
+    age by :attr:`age_time`, deadlines and everything that consumers do run by :attr:`moment`, and the presence of clients by
+    :attr:`wall`.
     """
 
     def __init__(self, clock: ShardClock, wall: int) -> None:
@@ -36,6 +37,7 @@ class OpenDrain:
         self.late = 0  # how long ago that was, at least, ns
         self.stored_at = 0  # the newest moment at which time, not a record, stored a message
         self.at = 0  # incarnation of the stream that was worked on last because of time, not of a record
+        self.asks_the_time = False  # something is written, if only to hear the brokers' time
         self.in_flight = 0  # messages taken so far (PUB-20)
         self.ready: dict[ConsumerKey, None] = {}  # consumers that may have something to deliver
         # Of streams that republish: last sequence by subject.
@@ -50,6 +52,11 @@ class OpenDrain:
     def moment(self) -> int:
         """The shard's now."""
         return self._clock.moment
+
+    @property
+    def age_time(self) -> int | None:
+        """The time by which messages age; None: it is known once something was written."""
+        return self._clock.age_time
 
     def touch(self, state: OwnedStream) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""

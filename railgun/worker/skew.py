@@ -1,7 +1,7 @@
 """Clock skew: how far the worker's clock is from the brokers', seen in the records that arrive.
 
-Nothing is decided by it, since time at a shard goes on whatever the clocks show. But messages carry the brokers' times, and
-people compare them.
+Nothing is decided by it: time at a shard goes on whatever the clocks show, and learns the brokers' from its own commits. But
+messages carry the brokers' times, and people compare them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from railgun.semantics.messages.budget import WorkerMemory
 from railgun.semantics.streams.reading import located
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import Drain, Input, LogAppend, Rejected, Replies
-from railgun.state.table import MemoryTable
+from railgun.state.table import MemoryTable, Reached
 
 NAMES = Names()
 CLIENT = "client"
@@ -84,12 +84,17 @@ class Shards:
         *,
         test_clock: bool = True,
         memory: WorkerMemory | None = None,
+        hears_time: bool = False,
     ) -> None:
-        """``memory``: what all shards share, as those of one worker do; without it each has its own."""
+        """``memory``: what all shards share, as those of one worker do; without it each has its own.
+
+        ``hears_time``: they are told the broker's time with each commit, as on Kafka.
+        """
         self.partitions = partitions
         self._limits = limits or ClusterLimits()
         self._test_clock = test_clock
         self._memory = memory
+        self._hears_time = hears_time
         self.quarantined: dict[str, str] = {}  # log topics that are gone
         self.tables = [MemoryTable(scratch=MemoryTable()) for _ in range(partitions)]
         self.cores = [self._load(number) for number in range(partitions)]
@@ -118,6 +123,7 @@ class Shards:
             self._limits,
             self.tables[number],
             test_clock=self._test_clock,
+            hears_time=self._hears_time,
             read_log=self._read_log,
             quarantined=self.quarantined,
             memory=self._memory,
@@ -266,7 +272,8 @@ class Shards:
             if value is not None:
                 self.registry[key] = value
         self.rejected += drain.rejected
-        core.committed(drain, firsts)
+        written = Reached(0, (self.now + self.broker_ahead) // MILLI) if self._hears_time else None
+        core.committed(drain, firsts, written if drain.changes else None)
         for partition, forward in drain.sent:
             self.record(partition, forward, forwarded=True)
         for client, replies in drain.replies.items():

@@ -71,8 +71,11 @@ class Marker(NamedTuple):
     headers: Headers
 
 
-def expire(state: OwnedStream, now: int) -> list[Marker]:
-    """Remove what age and TTL end by ``now``, which leaves the last sequence as it is (LIM-16); the markers that this leaves."""
+def expire(state: OwnedStream, now: int, stored: int) -> list[Marker]:
+    """Remove what age and TTL end by ``now``, which leaves the last sequence as it is (LIM-16); the markers that this leaves.
+
+    They are stored at ``stored``: times of a stream never go back.
+    """
     lifetime_of_markers = marker_lifetime(state.config)
     markers = []
     for entry in state.expiry.over(now):
@@ -84,7 +87,7 @@ def expire(state: OwnedStream, now: int) -> list[Marker]:
             and state.count_of(entry.subject) == 0
             and state.is_wanted(entry.subject)
         ):
-            markers.append(_leave_marker(state, entry.subject, lifetime_of_markers, now))
+            markers.append(_leave_marker(state, entry.subject, lifetime_of_markers, stored))
     return markers
 
 

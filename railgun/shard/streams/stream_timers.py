@@ -5,6 +5,7 @@ from __future__ import annotations
 from railgun.semantics.deadlines import Deadlines
 from railgun.semantics.streams import ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.clock import ShardClock
 from railgun.shard.consumers.demand import key_of
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams
@@ -13,8 +14,9 @@ from railgun.shard.streams.owned import OwnedStreams
 class StreamTimers:
     """The next deadline of each stream. One that turns out too early only costs a look."""
 
-    def __init__(self, streams: OwnedStreams) -> None:
+    def __init__(self, streams: OwnedStreams, clock: ShardClock) -> None:
         self._streams = streams
+        self._clock = clock
         self._deadlines = Deadlines[str]()
 
     def load(self) -> None:
@@ -29,8 +31,10 @@ class StreamTimers:
 
     def watch(self, state: OwnedStream) -> None:
         """The stream is due when its next message expires, or its next acknowledgement is overdue."""
-        for due in (state.expiry.next(), state.consumers.next_deadline()):
-            self._deadlines.watch(state.name, due)
+        ends = state.expiry.next()
+        if ends is not None:
+            self._deadlines.watch(state.name, self._clock.age_reached(ends))
+        self._deadlines.watch(state.name, state.consumers.next_deadline())
 
     def run(self, drain: OpenDrain) -> None:
         """Everything that is due by now."""
@@ -39,21 +43,25 @@ class StreamTimers:
             if state is None:
                 continue
             drain.at = state.incarnation
-            _expire_messages(state, drain)
+            ends = state.expiry.next()
+            if ends is not None and self._clock.age_reached(ends) <= drain.moment:
+                _expire_messages(state, drain)
             _expire_waits(state, drain)
             self.watch(state)
 
 
 def _expire_messages(state: OwnedStream, drain: OpenDrain) -> None:
-    """Messages that age and TTL end are removed; delete markers are stored at this moment."""
-    due = state.expiry.next()
-    if due is None or due > drain.moment:
+    """Messages that age and TTL end are removed, once it is known how old they are; delete markers are stored at this moment."""
+    now = drain.age_time
+    if now is None:
+        drain.asks_the_time = True  # the stream stays due, and the next drain knows
         return
     drain.touch(state)
-    markers = ttl.expire(state, drain.moment)
+    stored = max(now, drain.received, drain.stored_at)
+    markers = ttl.expire(state, now, stored)
     for marker in markers:
-        drain.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", drain.moment)
-        drain.stored_at = drain.moment
+        drain.log_of(state).add(marker.sequence, marker.subject, marker.headers, b"", stored)
+        drain.stored_at = stored
 
 
 def _expire_waits(state: OwnedStream, drain: OpenDrain) -> None:

@@ -173,6 +173,7 @@ class ShardState:
             context.limits,
             self.table,
             test_clock=context.test_clock,
+            hears_time=True,
             read_log=context.read_log,
             memory=context.memory,
             quarantined=self.quarantined,

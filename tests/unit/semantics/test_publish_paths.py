@@ -197,6 +197,6 @@ def test_what_a_marker_pushes_out_leaves_no_marker_of_its_own() -> None:
     state = stream(config)
     for subject in ("a", "b", "c"):
         decide(state, Pack([subject], [], [], [b""]), 0, NO_LIMITS, 1 << 60, Stored())
-    markers = ttl.expire(state, 2_000_000_000)
+    markers = ttl.expire(state, 2_000_000_000, 2_000_000_000)
     assert state.bytes <= 150
     assert [marker.subject for marker in markers] == ["a", "c"]  # the first marker pushed b out

@@ -279,3 +279,88 @@ def test_a_record_that_came_late_is_no_skew(caplog: pytest.LogCaptureFixture) ->
     watch.note(now, now + 600 * SECOND)
     watch.note(now, now + 1_200 * SECOND)
     assert not caplog.records
+
+
+# -- age, by the brokers' time
+
+
+def with_ages() -> Shards:
+    """A stream whose messages live for an hour, on shards that hear the broker's time."""
+    shards = Shards(partitions=1, hears_time=True)
+    config = {"name": "A", "subjects": ["A.*"], "max_age": HOUR, "allow_msg_ttl": True}
+    shards.request("STREAM.CREATE.A", config)
+    shards.settle()
+    return shards
+
+
+def set_ahead(shards: Shards, nanos: int) -> None:
+    """The worker's clock is set; the broker's is not."""
+    shards.now += nanos
+    shards.broker_ahead -= nanos
+
+
+def grow_old(shards: Shards, seconds: int, steps: int = 10) -> None:
+    for _ in range(steps):
+        shards.now += seconds * SECOND // steps
+        shards.settle()
+
+
+@pytest.mark.rule("LIM-15", "TTL-04")
+@pytest.mark.parametrize("again", [False, True], ids=["the same worker", "another one"])
+@pytest.mark.parametrize("headers", [[], [("Nats-TTL", b"1800")]], ids=["age", "ttl"])
+def test_a_worker_that_is_hours_ahead_ends_no_message_before_its_time(
+    again: bool, headers: list[tuple[str, bytes]]
+) -> None:
+    shards = with_ages()
+    shards.publish("A", ["A.x"], headers=[headers])
+    shards.settle()
+    set_ahead(shards, 24 * HOUR)
+    if again:
+        shards.restart(0)
+    shards.settle()
+    assert stored(shards, "A") == 1, "it is not older than before"
+    shards.publish("A", ["A.x"], headers=[headers])
+    shards.settle()
+    grow_old(shards, 1_200)
+    assert stored(shards, "A") == 2
+    grow_old(shards, 2_500)
+    assert stored(shards, "A") == 0, "their time is over"
+
+
+@pytest.mark.rule("LIM-15")
+def test_a_clock_that_was_wrong_and_is_right_again_ends_no_message_before_its_time() -> None:
+    shards = with_ages()
+    set_ahead(shards, 24 * HOUR)
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    set_ahead(shards, -24 * HOUR)
+    shards.restart(0)  # another worker, whose clock is right: the shard's time is still a day ahead
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    grow_old(shards, 3_000)
+    assert stored(shards, "A") == 2
+    grow_old(shards, 900)
+    assert stored(shards, "A") == 0
+
+
+@pytest.mark.rule("LIM-15")
+def test_messages_of_a_quiet_stream_end_without_any_command() -> None:
+    shards = with_ages()
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    shards.restart(0)
+    shards.now += 2 * HOUR
+    shards.settle()
+    assert shards.cores[0].last_sequences() == {"A": 1}
+    assert [entry.sequence for state in shards.cores[0]._streams for entry in state.iterate()] == []
+    assert shards.cores[0].next_deadline() is None, "and it comes to rest"
+
+
+@pytest.mark.rule("LIM-15")
+def test_the_clock_of_tests_ends_messages_in_the_drain_that_moves_it() -> None:
+    shards = with_ages()
+    shards.publish("A", ["A.x"])
+    shards.settle()
+    shards.request("CLOCK.ADVANCE", {"nanos": HOUR + SECOND}, partition=0, stream="A")
+    shards.step(0)
+    assert [entry.sequence for state in shards.cores[0]._streams for entry in state.iterate()] == []
