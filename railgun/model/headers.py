@@ -28,6 +28,7 @@ COUNTER_SOURCES = "Nats-Counter-Sources"
 BATCH_ID = "Nats-Batch-Id"
 BATCH_SEQUENCE = "Nats-Batch-Sequence"
 BATCH_COMMIT = "Nats-Batch-Commit"
+KV_OPERATION = "KV-Operation"
 
 # on direct-get and other replies
 STREAM = "Nats-Stream"

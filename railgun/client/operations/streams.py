@@ -29,8 +29,11 @@ def delete_stream(name: str) -> Call[None]:
     return Call(ApiName(Operation.STREAM_DELETE, name, ""), parse_done, changes_registry=True)
 
 
-def stream_info(name: str, *, subjects: str | None = None, deleted: bool = False) -> Call[StreamInfo]:
-    body: dict[str, Any] = {}
+def stream_info(
+    name: str, *, subjects: str | None = None, deleted: bool = False, offset: int = 0
+) -> Call[StreamInfo]:
+    """``offset``: the first of the subjects that the answer counts; it has room for so many."""
+    body: dict[str, Any] = {"offset": offset} if offset else {}
     if subjects is not None:
         body["subjects_filter"] = subjects
     if deleted:
