@@ -12,6 +12,8 @@ from typing import Any
 from railgun.client.facade.aio.advisories import AsyncAdvisories
 from railgun.client.facade.aio.batch import AsyncBatch
 from railgun.client.facade.aio.buckets.bucket import AsyncBucket
+from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
+from railgun.client.facade.aio.buckets.watch import AsyncWatch
 from railgun.client.facade.aio.consumer import AsyncConsumer
 from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
@@ -27,6 +29,8 @@ from railgun.client.facade.subscription import AsyncSubscription, Subscription
 from railgun.client.facade.sync.advisories import Advisories
 from railgun.client.facade.sync.batch import Batch
 from railgun.client.facade.sync.buckets.bucket import Bucket
+from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
+from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.client.facade.sync.consumer import Consumer
 from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
@@ -122,6 +126,10 @@ __all__ = [
     "AsyncTransaction",
     "Bucket",
     "AsyncBucket",
+    "Watch",
+    "AsyncWatch",
+    "BucketTransaction",
+    "AsyncBucketTransaction",
     "PublishFuture",
     "Reject",
     # what it takes and gives

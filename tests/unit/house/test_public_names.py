@@ -27,6 +27,8 @@ def test_the_public_names() -> None:
         "Batch",
         "Transaction",
         "Bucket",
+        "Watch",
+        "BucketTransaction",
     }
     facade = (
         {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}

@@ -8,9 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from railgun.client import steps
+from railgun.client.buckets.changes import BucketChanges
 from railgun.client.buckets.coding import Coding
 from railgun.client.buckets.reads import AT_ONCE, BucketReads
+from railgun.client.buckets.watching import BucketWatch, Mode, WatchOptions
 from railgun.client.buckets.writes import BucketWrites, Ttl
+from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
+from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.errors import KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.bucket_entry import Entry, operation_of
@@ -104,6 +108,53 @@ class Bucket:
         subjects = steps.run(self._reads.subjects(patterns))
         for start in range(0, len(subjects), AT_ONCE):
             yield from steps.run(self._reads.newest_of(subjects[start : start + AT_ONCE]))
+
+    def transaction(self, *, timeout: float | None = None) -> BucketTransaction:
+        """Changes of several keys that are stored together or not at all.
+
+        ``with bucket.transaction() as t: t.put("a", "1"); t.delete("b")``.
+        """
+        connection = self._railgun.connection
+        limit = connection.timeout if timeout is None else timeout
+        return BucketTransaction(BucketChanges(connection, self._reads, self._coding, limit))
+
+    # -- watching
+
+    def watch(
+        self,
+        key: str | Iterable[str],
+        *,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+        mode: Mode | None = None,
+    ) -> Watch:
+        """The newest value of a key, if it has one, and then every change (KV-30): ``with bucket.watch("key") as entries``.
+
+        A pattern such as ``orders.*`` watches all keys that match, in a bucket with dotted keys. ``include_history``: all values that
+        are stored, not the newest alone; ``updates_only``: a None, and then changes only; ``ignore_deletes``: values only;
+        ``meta_only``: no values. With ``mode="nats"`` a None follows what was there (KV-33, KV-34).
+        """
+        options = WatchOptions(include_history, ignore_deletes, meta_only, updates_only, mode)
+        return Watch(BucketWatch(self._railgun.connection, self._reads, self._coding, key, options))
+
+    def watch_all(
+        self,
+        *,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+        mode: Mode | None = None,
+    ) -> Watch:
+        """All values of all keys that are stored, in the order of their revisions, and then every change (KV-31).
+
+        In an empty bucket the first is a None (KV-32). With ``mode="nats"``: the newest value of each key, unless
+        ``include_history``, and then one None. The other options are those of ``watch``.
+        """
+        options = WatchOptions(include_history, ignore_deletes, meta_only, updates_only, mode)
+        return Watch(BucketWatch(self._railgun.connection, self._reads, self._coding, None, options))
 
     # -- removing
 
