@@ -236,7 +236,12 @@ class Dispatcher:
             self._long_calls.start(self._call(request, name, state), drain)
             return None
         if operation is Operation.PING:
-            pong = {"received": drain.record_time, "now": drain.wall, "unreadable": self.unreadable()}
+            pong = {
+                "received": drain.record_time,
+                "now": drain.wall,
+                "moment": drain.moment,
+                "unreadable": self.unreadable(),
+            }
             return [Frame([], json.dumps(pong).encode("utf-8"))]
         if operation is Operation.CLOCK_ADVANCE:
             return [self._advance_clock(request.body, drain)]

@@ -156,10 +156,10 @@ class BucketReads:
         return sum(operation_of(one.headers) != "PUT" for one in found)
 
     def now(self) -> Steps[int]:
-        """The time by the clock of the owner, ns."""
+        """The time by which the owner stores messages, ns."""
         target, _ = self._connection.routing.shards_of(streams.stream_info(self._stream).name)
         pong = yield from self.call(shards.ping(target))
-        return pong.now
+        return pong.moment
 
     def _all(self, pattern: str) -> Steps[list[StoredMessage]]:
         found: list[StoredMessage] = []
