@@ -1,6 +1,7 @@
 """A bucket as a stream, and back: which stream a bucket is, and which bucket a stream is (KV-05 … KV-12).
 
-What cannot be seen in the fields of the stream stands in its metadata. The owner knows a bucket by ``_railgun.bucket``.
+What cannot be seen in the fields of the stream stands in its metadata. The owner knows a bucket by ``_railgun.bucket``, which has its
+name.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from railgun.client.buckets.naming import check_bucket
 from railgun.errors import BadBucket, ConfigError, KeyHistoryTooLarge
 from railgun.model.bucket_config import BucketConfig
 from railgun.model.messages import StreamInfo
-from railgun.model.stream_config import NO_TIME, StreamConfig
+from railgun.model.stream_config import BUCKET, NO_TIME, StreamConfig
 
-BUCKET: Final = "_railgun.bucket"  # the name of the bucket
 _PREFIX: Final = "_railgun.bucket.prefix"  # of a replica, which has no subjects of its own
 _KEYS: Final = "_railgun.bucket.keys"  # "dotted"
 _DELETES: Final = "_railgun.bucket.deletes"  # "marker"
@@ -90,7 +90,7 @@ def stream_fields(config: BucketConfig) -> dict[str, Any]:
         "description": config.description,
         "subjects": [] if config.mirror else [_subject(config)],  # KV-06
         "max_msgs_per_subject": config.history,
-        "max_age": config.ttl or NO_TIME,  # KV-08
+        "max_age": config.ttl or NO_TIME,  # KV-08, KV-37
         "duplicate_window": min(_WINDOW, config.ttl) if config.ttl else _WINDOW,
         "max_msg_size": config.max_value_size,  # KV-09
         "max_bytes": config.max_bytes,
@@ -103,7 +103,7 @@ def stream_fields(config: BucketConfig) -> dict[str, Any]:
         "allow_direct": True,
         "allow_atomic": True,
         "allow_msg_ttl": config.allow_msg_ttl,
-        "subject_delete_marker_ttl": config.limit_marker_ttl,
+        "subject_delete_marker_ttl": config.limit_marker_ttl,  # KV-39
         "republish": config.republish,
         "mirror": config.mirror,
         "sources": config.sources,

@@ -6,6 +6,7 @@ a while only, so a watch that was away for longer starts anew: it delivers what 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,14 +16,17 @@ from railgun.client.buckets.coding import Coding
 from railgun.client.buckets.reads import BucketReads
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.delivery import Delivery
-from railgun.client.operations.ordered_delivery import OrderedDelivery, WatchedBuffer
-from railgun.client.steps import Steps
-from railgun.errors import ConfigError, StreamNotFound
+from railgun.client.operations.ordered_delivery import HEARTBEAT, OrderedDelivery, WatchedBuffer
+from railgun.client.settlements import Settlement
+from railgun.client.steps import Steps, Until
+from railgun.errors import ConfigError, ConnectionLost, NoWorker, RequestTimeout, StreamNotFound
 from railgun.model import headers as h
 from railgun.model.bucket_config import BucketConfig
 from railgun.model.bucket_entry import Entry
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.durations import NANOS, parse_rfc3339, to_nanos
+
+logger = logging.getLogger(__name__)
 
 Mode = Literal["railgun", "nats"]
 
@@ -98,11 +102,22 @@ class BucketWatch(OrderedDelivery):
             if self.closed:
                 yield from self._end()  # it may have begun while it was closed
                 return False
-            for message in (yield from self.round()):
+            for message in (yield from self._survived_round()):
                 self._take(message)
             if self.initial and self.idle:  # what was left was removed meanwhile
                 self._end_initial()
         return True
+
+    def _survived_round(self) -> Steps[list[Any]]:
+        """As :meth:`round`; a watch that has begun waits for a worker that restarts, or a broker (KV-35)."""
+        try:
+            return (yield from self.round())
+        except (NoWorker, ConnectionLost, RequestTimeout) as error:
+            if self._made is None:
+                raise
+            logger.info("the watch of %s waits: %s", self._coding.config.bucket, error)
+            yield Until(Settlement(), HEARTBEAT)
+            return []
 
     def abandoned(self) -> None:
         """The user object was garbage-collected without being closed."""

@@ -148,7 +148,7 @@ class OrderedDelivery:
         create = consumers.create_call(self._stream, config, consumers.CREATE)
         try:
             info: ConsumerInfo = yield from flows.call(connection, create, connection.timeout)
-        except RailgunError:
+        except BaseException:  # of a task that is cancelled, too
             buffer.close()
             raise
         self._buffer, self._name, self._expected = buffer, info.name, 1
