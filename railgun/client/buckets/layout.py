@@ -14,6 +14,7 @@ from railgun.errors import BadBucket, ConfigError, KeyHistoryTooLarge
 from railgun.model.bucket_config import BucketConfig
 from railgun.model.messages import StreamInfo
 from railgun.model.stream_config import BUCKET, NO_TIME, StreamConfig
+from railgun.model.subjects import is_literal
 
 _PREFIX: Final = "_railgun.bucket.prefix"  # of a replica, which has no subjects of its own
 _KEYS: Final = "_railgun.bucket.keys"  # "dotted"
@@ -79,6 +80,10 @@ def stream_of(config: BucketConfig) -> StreamConfig:
 def stream_fields(config: BucketConfig) -> dict[str, Any]:
     """The fields of the stream that a bucket decides. Raises InvalidBucketName, KeyHistoryTooLarge, ConfigError."""
     check_bucket(config.bucket)
+    if not is_literal(config.subject_prefix):
+        raise ConfigError(
+            f"{config.subject_prefix!r} is not a valid prefix of subjects: use tokens without wildcards"
+        )
     if config.history > MOST_HISTORY:  # KV-07
         raise KeyHistoryTooLarge(config.history, MOST_HISTORY)
     if config.history < 1:

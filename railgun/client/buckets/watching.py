@@ -75,11 +75,9 @@ class BucketWatch(OrderedDelivery):
             policy = "new"
         elif options.include_history or (self._whole and not self._nats):  # KV-31
             policy = "all"
-        fields = {
-            "deliver_policy": policy,
-            "filter_subjects": coding.patterns(keys),
-            "headers_only": options.meta_only,
-        }
+        fields: dict[str, Any] = {"deliver_policy": policy, "headers_only": options.meta_only}
+        if not self._whole or policy == "last_per_subject":  # what is not filtered is read in long runs
+            fields["filter_subjects"] = coding.patterns(keys)
         super().__init__(connection, coding.config.stream, Delivery, fields)
         self._reads, self._coding, self._options = reads, coding, options
         self._newest_only = policy == "last_per_subject"
@@ -176,7 +174,7 @@ class BucketWatch(OrderedDelivery):
     def _take(self, message: Any) -> None:
         if self.initial and message.sequence > self._behind:
             self._end_initial()
-        if message.sequence > self._skipped:
+        if message.sequence > self._skipped and message.subject.startswith(self._coding.prefix):
             entry = self._coding.entry(message, message.pending, with_value=not self._options.meta_only)
             if not self._hides(entry):
                 self._shown += 1

@@ -152,6 +152,23 @@ def test_creating_a_bucket_again(rg: railgun.Railgun, bucket: MakeBucket) -> Non
     assert rg.bucket(config.name).config.history == 4
 
 
+@pytest.mark.rule("KV-11", "KV-12")
+def test_another_stream_never_becomes_a_bucket(rg: railgun.Railgun, make: Make) -> None:
+    plain = make("PLAIN")
+    with pytest.raises(StreamNameTaken):
+        rg.create_bucket("B", stream_name=plain.name)
+    with pytest.raises(BadBucket):
+        rg.create_bucket("B", stream_name=plain.name, or_update=True)
+    assert plain.info().config.subjects == [f"{plain.name}.>"]
+
+
+@pytest.mark.rule("KV-06")
+@pytest.mark.parametrize("prefix", ["", "*", "a.>", "a..b", ".a", "a b"])
+def test_a_prefix_is_made_of_tokens(rg: railgun.Railgun, prefix: str) -> None:
+    with pytest.raises(ConfigError, match="is not a valid prefix"):
+        rg.create_bucket("B", subject_prefix=prefix)
+
+
 def test_a_misspelt_setting_is_refused(rg: railgun.Railgun) -> None:
     with pytest.raises(ConfigError, match="histroy"):
         rg.create_bucket("X", histroy=5)

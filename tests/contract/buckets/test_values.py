@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import railgun
@@ -91,6 +95,42 @@ def test_an_update_of_revision_0_needs_a_key_without_a_value(bucket: MakeBucket)
     for wrong in (-1, "1", None):
         with pytest.raises(railgun.ConfigError, match="is not a valid revision"):
             config.update("a", "4", wrong)  # type: ignore[arg-type]
+
+
+def together(count: int, what: Callable[[int], object]) -> None:
+    """Call it from so many threads at once."""
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(what, range(count)))
+
+
+@pytest.mark.rule("KV-17", "KV-18")
+def test_of_many_writers_one_wins_each_time(bucket: MakeBucket) -> None:
+    config = bucket()
+    config.put("deleted", "x")
+    config.delete("deleted")
+    created: list[tuple[str, int]] = []
+
+    def create(number: int) -> None:
+        for key in ("new", "deleted"):
+            with contextlib.suppress(KeyExists):
+                created.append((key, config.create(key, str(number))))
+
+    def count(_: int) -> None:
+        for _ in range(5):
+            while True:
+                found = config.get("count")
+                try:
+                    config.update("count", str(found.json() + 1), found.revision)
+                    break
+                except KeyWrongLastSequence:
+                    continue
+
+    together(4, create)
+    assert sorted(key for key, _ in created) == ["deleted", "new"]
+    assert {key: config.get(key).revision for key, _ in created} == dict(created)
+    config.put("count", "0")
+    together(4, count)
+    assert config.get("count").text == "20"
 
 
 @pytest.mark.rule("KV-46")

@@ -101,13 +101,12 @@ class AsyncCalls(AsyncCloses):
         KeyHistoryTooLarge, ConfigError before anything is sent.
         """
         chosen = layout.bucket_config(config, fields)
-        stream = layout.stream_of(chosen)
         try:
-            await self.call(streams.create_stream(stream))
+            await self.call(streams.create_stream(layout.stream_of(chosen)))
         except StreamNameTaken:
             if not or_update:
                 raise
-            await self.call(streams.update_stream(stream))
+            return await self.update_bucket(chosen)
         return AsyncBucket(self, coding(chosen))
 
     async def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> AsyncBucket:

@@ -102,13 +102,12 @@ class Calls(Closes):
         KeyHistoryTooLarge, ConfigError before anything is sent.
         """
         chosen = layout.bucket_config(config, fields)
-        stream = layout.stream_of(chosen)
         try:
-            self.call(streams.create_stream(stream))
+            self.call(streams.create_stream(layout.stream_of(chosen)))
         except StreamNameTaken:
             if not or_update:
                 raise
-            self.call(streams.update_stream(stream))
+            return self.update_bucket(chosen)
         return Bucket(self, coding(chosen))
 
     def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> Bucket:
