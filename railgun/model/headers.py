@@ -85,6 +85,19 @@ def first(headers: Headers, name: str) -> bytes | None:
     return None
 
 
+def is_tombstone(headers: Headers) -> bool:
+    """Whether a message with these headers only says that its key was deleted: by a client, or because it expired."""
+    return any(
+        name == MARKER_REASON or (name == KV_OPERATION and value in (b"DEL", b"PURGE"))
+        for name, value in headers
+    )
+
+
+def tombstones_among(columns: Sequence[Headers], start: int = 0) -> list[int]:
+    """The places, counted from ``start``, of the messages that are tombstones."""
+    return [place for place, headers in enumerate(columns, start) if headers and is_tombstone(headers)]
+
+
 def block_size(headers: Headers) -> int:
     """Bytes that the headers count for: name, colon, value, CRLF each, CRLF at the end; 0 without headers (STO-04)."""
     if not headers:

@@ -30,7 +30,12 @@ def delete_stream(name: str) -> Call[None]:
 
 
 def stream_info(
-    name: str, *, subjects: str | None = None, deleted: bool = False, offset: int = 0
+    name: str,
+    *,
+    subjects: str | None = None,
+    deleted: bool = False,
+    tombstones: bool = False,
+    offset: int = 0,
 ) -> Call[StreamInfo]:
     """``offset``: the first of the subjects that the answer counts; it has room for so many."""
     body: dict[str, Any] = {"offset": offset} if offset else {}
@@ -38,6 +43,8 @@ def stream_info(
         body["subjects_filter"] = subjects
     if deleted:
         body["deleted_details"] = True
+    if tombstones:
+        body["tombstones"] = True
     return Call(ApiName(Operation.STREAM_INFO, name, ""), parse_info, json_body(body) if body else b"")
 
 
