@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 from railgun.model import headers as h
 
 Operation = Literal["PUT", "DEL", "PURGE"]
-_BY_REASON: Final[dict[bytes, Operation]] = {b"MaxAge": "PURGE", b"Purge": "PURGE", b"Remove": "DEL"}
 _TOMBSTONES: Final[dict[bytes, Operation]] = {b"DEL": "DEL", b"PURGE": "PURGE"}
 
 
@@ -20,8 +19,9 @@ def operation_of(headers: h.Headers) -> Operation:
         return "PUT"
     found = _TOMBSTONES.get(h.first(headers, h.KV_OPERATION) or b"")
     if found is None:
-        found = _BY_REASON.get(h.first(headers, h.MARKER_REASON) or b"")
-    return found or "PUT"
+        reason = h.first(headers, h.MARKER_REASON)
+        found = "PUT" if reason is None else "DEL" if reason == b"Remove" else "PURGE"
+    return found
 
 
 @dataclass(frozen=True, slots=True)

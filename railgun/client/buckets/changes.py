@@ -169,8 +169,7 @@ class BucketChanges:
     def _newest_of(self, changes: list[Change]) -> Steps[dict[str, StoredMessage]]:
         if not changes:
             return {}
-        messages = yield from self._reads.newest_of([change.subject for change in changes])
-        return {message.subject: message for message in messages}
+        return (yield from self._reads.newest_of([change.subject for change in changes]))
 
 
 def _sequence(newest: StoredMessage | None) -> int:

@@ -89,8 +89,12 @@ class Coding:
     # -- on the way out
 
     def key(self, subject: str) -> str:
-        """The key that a subject stands for, as programs write it. Raises ValueError if the codec cannot read it."""
-        return self._keys.decode(subject.removeprefix(self.prefix))
+        """The key that a subject stands for, as programs write it; as it is stored if the codec cannot read it."""
+        stored = subject.removeprefix(self.prefix)
+        try:
+            return self._keys.decode(stored)
+        except ValueError:
+            return stored
 
     def entry(self, message: BucketMessage, delta: int = 0, *, with_value: bool = True) -> Entry:
         """The entry that a message is (KV-42). What cannot be decoded is shown as it is stored, with the reason."""

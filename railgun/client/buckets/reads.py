@@ -6,26 +6,33 @@ All are answered by the owner of the stream, so they see every write that was an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import NamedTuple, TypeVar
 
 from railgun.client.buckets.coding import BucketMessage, Coding
 from railgun.client.buckets.layout import bucket_of
 from railgun.client.buckets.naming import check_bucket
 from railgun.client.connection.connection import Connection
-from railgun.client.operations import flows, shards, streams
+from railgun.client.operations import flows, reading, shards, streams
 from railgun.client.operations.call import Call
-from railgun.client.operations.direct_gets import Found, direct_get
+from railgun.client.operations.reading import PagedRead
 from railgun.client.steps import Steps
-from railgun.errors import BucketNotFound, ConfigError, KeyNotFound, MessageNotFound, StreamNotFound
+from railgun.errors import BucketNotFound, KeyNotFound, MessageNotFound, StreamNotFound
 from railgun.model import headers as h
 from railgun.model.bucket_config import BucketStatus
 from railgun.model.bucket_entry import Entry, operation_of
 from railgun.model.messages import StoredMessage, StreamInfo
+from railgun.protocol.read_records import BY_SEQUENCE, INDEX, LAST, ReadRequest
 
 T = TypeVar("T")
 
-AT_ONCE: Final = 512  # subjects of one request: the owner answers for at most 1,024 (GET-17)
-_MESSAGES: Final = 1_000  # of one answer
+
+class Indexed(NamedTuple):
+    """What the index of the owner knows of a message, without its body."""
+
+    subject: str
+    sequence: int
+    time_ns: int
+    is_delete: bool
 
 
 def find(connection: Connection, bucket: str, stream: str | None) -> Steps[StreamInfo]:
@@ -48,8 +55,12 @@ class BucketReads:
 
     def call(self, what: Call[T]) -> Steps[T]:
         """A call to the bucket's stream."""
+        return (yield from self.of_bucket(flows.call(self._connection, what, self._connection.timeout)))
+
+    def of_bucket(self, what: Steps[T]) -> Steps[T]:
+        """The same steps; what is missing is the bucket."""
         try:
-            return (yield from flows.call(self._connection, what, self._connection.timeout))
+            return (yield from what)
         except StreamNotFound as error:
             raise self.gone() from error
 
@@ -60,11 +71,12 @@ class BucketReads:
 
     def newest(self, subject: str) -> Steps[StoredMessage | None]:
         """The newest message of a key, which may be a delete. None if there is none: an empty answer decides (KV-16)."""
-        return (yield from self._get(last_by_subj=subject))
+        return (yield from self._get(LAST, subject=subject))
 
-    def _get(self, **selection: Any) -> Steps[StoredMessage | None]:
+    def _get(self, form: int, *, sequence: int = 0, subject: str = "") -> Steps[StoredMessage | None]:
+        asked = reading.get(self._connection, self._stream, form, sequence=sequence, subject=subject)
         try:
-            return (yield from self.call(streams.get_message(self._stream, **selection)))
+            return (yield from self.of_bucket(asked))
         except MessageNotFound:
             return None
 
@@ -74,14 +86,18 @@ class BucketReads:
         if revision is None:
             found = yield from self.newest(subject)
         else:
-            found = (yield from self._get(seq=revision)) if revision > 0 else None
+            found = (yield from self._get(BY_SEQUENCE, sequence=revision)) if revision > 0 else None
         if found is None or found.subject != subject or operation_of(found.headers) != "PUT":
             raise KeyNotFound(self._coding.config.bucket, key, revision)
         return self._coding.entry(found)
 
     def stored(self, subject: str) -> Steps[list[StoredMessage]]:
         """All messages of a key, oldest first."""
-        return (yield from self._all(subject))
+        pages = PagedRead(self._connection, ReadRequest(self._stream, subjects=[subject]))
+        found: list[StoredMessage] = []
+        while (page := (yield from self.of_bucket(pages.messages()))) is not None:
+            found += page
+        return found
 
     def history(self, key: str) -> Steps[list[Entry]]:
         """The entries of a key, oldest first; none if it was deleted completely (KV-20, KV-28)."""
@@ -95,49 +111,21 @@ class BucketReads:
     def get_many(self, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
         """The values of those of the keys that have one, in the order of the keys."""
         wanted = {self._coding.subject(key): key for key in keys}
-        messages = yield from self.newest_of(list(wanted))
-        found = {one.subject: one for one in messages if operation_of(one.headers) == "PUT"}
-        return {key: self._coding.entry(found[at]) for at, key in wanted.items() if at in found}
+        found = yield from self.newest_of(list(wanted))
+        return {
+            key: self._coding.entry(found[subject])
+            for subject, key in wanted.items()
+            if subject in found and operation_of(found[subject].headers) == "PUT"
+        }
 
-    def newest_of(self, subjects: Sequence[str]) -> Steps[list[StoredMessage]]:
+    def newest_of(self, subjects: Sequence[str]) -> Steps[dict[str, StoredMessage]]:
         """The newest message of each of these subjects, deletes too."""
-        found: list[StoredMessage] = []
-        for start in range(0, len(subjects), AT_ONCE):
-            part, up_to, following = list(subjects[start : start + AT_ONCE]), None, None
-            while True:
-                call = direct_get(self._stream, multi_last=part, up_to_seq=up_to, seq=following)
-                page = yield from self._direct(call)
-                found += page.messages
-                if not page.pending or not page.messages:
-                    break
-                up_to, following = page.up_to, page.messages[-1].sequence + 1
-        return found
+        return (yield from self.of_bucket(reading.get_many(self._connection, self._stream, LAST, subjects)))
 
-    def _direct(self, what: Call[Found]) -> Steps[Found]:
-        """Raises ConfigError if the bucket, which another client made, allows no direct gets."""
-        try:
-            return (yield from self.call(what))
-        except BucketNotFound:
-            yield from self.info()  # which raises it, if that is the reason
-            raise ConfigError(
-                f"the stream {self._stream!r} allows no direct gets: set allow_direct"
-            ) from None
-
-    def subjects(self, patterns: Sequence[str]) -> Steps[list[str]]:
-        """The subjects that match one of the patterns and have messages."""
-        found: dict[str, None] = {}
-        for pattern in patterns:
-            offset = 0
-            while True:
-                info = yield from self.call(
-                    streams.stream_info(self._stream, subjects=pattern, offset=offset)
-                )
-                page = info.state.subjects or {}
-                found |= dict.fromkeys(page)
-                offset += len(page)
-                if not page or offset >= info.raw.get("total", 0):
-                    break
-        return list(found)
+    def index(self, patterns: Sequence[str], *, newest_only: bool) -> IndexPages:
+        """The index of the messages of the keys that match, page by page."""
+        asked = ReadRequest(self._stream, subjects=patterns, last_per_subject=newest_only, form=INDEX)
+        return IndexPages(self, PagedRead(self._connection, asked))
 
     # -- the whole bucket
 
@@ -146,14 +134,18 @@ class BucketReads:
 
     def status(self) -> Steps[BucketStatus]:
         """What the bucket is and holds (KV-45). Raises BadBucket if another stream has its name by now."""
-        info = yield from self.info()
-        hidden = yield from self._deletes()
-        return status_of(info, self._coding.config.bucket, hidden)
+        info = yield from self.call(streams.stream_info(self._stream, tombstones=True))
+        deletes = info.state.num_tombstones or 0
+        if info.config.max_msgs_per_subject != 1:  # there may be some behind newer values
+            deletes = yield from self._deletes()
+        return status_of(info, self._coding.config.bucket, deletes)
 
     def _deletes(self) -> Steps[int]:
         """Number of stored deletes, which are not values (KV-20)."""
-        found = yield from self._all(self._coding.prefix + ">")
-        return sum(operation_of(one.headers) != "PUT" for one in found)
+        pages, count = self.index([self._coding.prefix + ">"], newest_only=False), 0
+        while (page := (yield from pages.next())) is not None:
+            count += sum(one.is_delete for one in page)
+        return count
 
     def now(self) -> Steps[int]:
         """The time by which the owner stores messages, ns."""
@@ -161,16 +153,21 @@ class BucketReads:
         pong = yield from self.call(shards.ping(target))
         return pong.moment
 
-    def _all(self, pattern: str) -> Steps[list[StoredMessage]]:
-        found: list[StoredMessage] = []
-        following = 1
-        while True:
-            call = direct_get(self._stream, next_by_subj=pattern, seq=following, batch=_MESSAGES)
-            page = yield from self._direct(call)
-            found += page.messages
-            if not page.pending or not page.messages:
-                return found
-            following = page.messages[-1].sequence + 1
+
+class IndexPages:
+    """A read of the index, page by page."""
+
+    def __init__(self, reads: BucketReads, pages: PagedRead) -> None:
+        self._reads = reads
+        self._pages = pages
+
+    def next(self) -> Steps[list[Indexed] | None]:
+        """The next page; None if that was all."""
+        reply = yield from self._reads.of_bucket(self._pages.page())
+        if reply is None:
+            return None
+        rows = zip(reply.subjects, reply.sequences, reply.times, strict=True)
+        return [Indexed(*row, place in reply.tombstones) for place, row in enumerate(rows)]
 
 
 def is_complete_delete(message: BucketMessage) -> bool:

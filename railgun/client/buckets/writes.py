@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from railgun.client.buckets.coding import Coding
-from railgun.client.buckets.reads import BucketReads
+from railgun.client.buckets.reads import BucketReads, Indexed
 from railgun.client.operations import streams
 from railgun.client.publishing.arguments import ttl_text
 from railgun.client.steps import Steps
@@ -18,7 +18,7 @@ from railgun.errors import ConfigError, KeyExists, KeyWrongLastSequence, NoStrea
 from railgun.model import headers as h
 from railgun.model.bucket_entry import operation_of
 from railgun.model.headers import HeaderList
-from railgun.model.messages import PubAck, StoredMessage
+from railgun.model.messages import PubAck
 
 Publish = Callable[[str, bytes, HeaderList], Steps[PubAck]]
 Ttl = timedelta | float | str | None
@@ -125,7 +125,7 @@ class BucketWrites:
             )
         )
 
-    def purge_delete(self, delete: StoredMessage, older_than: int, now: int) -> Steps[bool]:
+    def purge_delete(self, delete: Indexed, older_than: int, now: int) -> Steps[bool]:
         """Remove a delete that is older (ns), with all before it; of a younger one only what is before it (KV-27).
 
         Whether the delete went. A value that was put meanwhile stays.

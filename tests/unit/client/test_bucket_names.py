@@ -66,7 +66,7 @@ def test_what_a_message_is() -> None:
     def of(**headers: str) -> str:
         return operation_of([(name.replace("_", "-"), value.encode()) for name, value in headers.items()])
 
-    assert of() == of(KV_Operation="PUT") == of(Nats_Marker_Reason="other") == of(other="DEL") == "PUT"
+    assert of() == of(KV_Operation="PUT") == of(other="DEL") == "PUT"
     assert of(KV_Operation="DEL") == of(Nats_Marker_Reason="Remove") == "DEL"
     assert (
         of(KV_Operation="PURGE")

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from railgun.client import steps
 from railgun.client.buckets.changes import BucketChanges
 from railgun.client.buckets.coding import Coding
-from railgun.client.buckets.reads import AT_ONCE, BucketReads
+from railgun.client.buckets.reads import BucketReads, Indexed
 from railgun.client.buckets.watching import BucketWatch, Mode, WatchOptions
 from railgun.client.buckets.writes import BucketWrites, Ttl
 from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
 from railgun.client.facade.aio.buckets.watch import AsyncWatch
 from railgun.errors import KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
-from railgun.model.bucket_entry import Entry, operation_of
+from railgun.model.bucket_entry import Entry
 from railgun.model.durations import to_nanos
-from railgun.model.messages import StoredMessage
 
 if TYPE_CHECKING:
     from railgun.client.facade.aio.calls import AsyncCalls
@@ -98,16 +97,18 @@ class AsyncBucket:
 
     async def keys(self, filter: str | Iterable[str] | None = None) -> AsyncIterator[str]:
         """Each key that has a value, once (KV-29). ``filter``: those that match a key or pattern, such as ``orders.*``."""
-        async for message in self._newest(self._coding.patterns(filter)):
-            if operation_of(message.headers) == "PUT":
-                yield self._coding.entry(message, with_value=False).key
+        listed = set[str]()
+        async for found in self._newest(self._coding.patterns(filter)):
+            if not found.is_delete and found.subject not in listed:  # changed meanwhile, it comes once more
+                listed.add(found.subject)
+                yield self._coding.key(found.subject)
 
-    async def _newest(self, patterns: list[str]) -> AsyncIterator[StoredMessage]:
+    async def _newest(self, patterns: list[str]) -> AsyncIterator[Indexed]:
         """The newest message of each key that matches, deletes too."""
-        subjects = await steps.run_async(self._reads.subjects(patterns))
-        for start in range(0, len(subjects), AT_ONCE):
-            for message in await steps.run_async(self._reads.newest_of(subjects[start : start + AT_ONCE])):
-                yield message
+        pages = self._reads.index(patterns, newest_only=True)
+        while (page := await steps.run_async(pages.next())) is not None:
+            for found in page:
+                yield found
 
     def transaction(self, *, timeout: float | None = None) -> AsyncBucketTransaction:
         """Changes of several keys that are stored together or not at all.
@@ -178,9 +179,9 @@ class AsyncBucket:
         """Remove markers of deletes and purges that are older, and what is kept behind younger ones; how many markers went (KV-27)."""
         age, now = to_nanos(older_than), await steps.run_async(self._reads.now())
         removed = 0
-        async for message in self._newest(self._coding.patterns(None)):
-            if operation_of(message.headers) != "PUT":
-                removed += await steps.run_async(self._writes.purge_delete(message, age, now))
+        async for found in self._newest(self._coding.patterns(None)):
+            if found.is_delete:
+                removed += await steps.run_async(self._writes.purge_delete(found, age, now))
         return removed
 
     async def purge_all(self) -> int:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from railgun.client import steps
 from railgun.client.buckets.changes import BucketChanges
 from railgun.client.buckets.coding import Coding
-from railgun.client.buckets.reads import AT_ONCE, BucketReads
+from railgun.client.buckets.reads import BucketReads, Indexed
 from railgun.client.buckets.watching import BucketWatch, Mode, WatchOptions
 from railgun.client.buckets.writes import BucketWrites, Ttl
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
 from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.errors import KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
-from railgun.model.bucket_entry import Entry, operation_of
+from railgun.model.bucket_entry import Entry
 from railgun.model.durations import to_nanos
-from railgun.model.messages import StoredMessage
 
 if TYPE_CHECKING:
     from railgun.client.facade.sync.calls import Calls
@@ -99,15 +98,17 @@ class Bucket:
 
     def keys(self, filter: str | Iterable[str] | None = None) -> Iterator[str]:
         """Each key that has a value, once (KV-29). ``filter``: those that match a key or pattern, such as ``orders.*``."""
-        for message in self._newest(self._coding.patterns(filter)):
-            if operation_of(message.headers) == "PUT":
-                yield self._coding.entry(message, with_value=False).key
+        listed = set[str]()
+        for found in self._newest(self._coding.patterns(filter)):
+            if not found.is_delete and found.subject not in listed:  # changed meanwhile, it comes once more
+                listed.add(found.subject)
+                yield self._coding.key(found.subject)
 
-    def _newest(self, patterns: list[str]) -> Iterator[StoredMessage]:
+    def _newest(self, patterns: list[str]) -> Iterator[Indexed]:
         """The newest message of each key that matches, deletes too."""
-        subjects = steps.run(self._reads.subjects(patterns))
-        for start in range(0, len(subjects), AT_ONCE):
-            yield from steps.run(self._reads.newest_of(subjects[start : start + AT_ONCE]))
+        pages = self._reads.index(patterns, newest_only=True)
+        while (page := steps.run(pages.next())) is not None:
+            yield from page
 
     def transaction(self, *, timeout: float | None = None) -> BucketTransaction:
         """Changes of several keys that are stored together or not at all.
@@ -178,9 +179,9 @@ class Bucket:
         """Remove markers of deletes and purges that are older, and what is kept behind younger ones; how many markers went (KV-27)."""
         age, now = to_nanos(older_than), steps.run(self._reads.now())
         removed = 0
-        for message in self._newest(self._coding.patterns(None)):
-            if operation_of(message.headers) != "PUT":
-                removed += steps.run(self._writes.purge_delete(message, age, now))
+        for found in self._newest(self._coding.patterns(None)):
+            if found.is_delete:
+                removed += steps.run(self._writes.purge_delete(found, age, now))
         return removed
 
     def purge_all(self) -> int:
