@@ -11,6 +11,9 @@ from typing import Any
 
 from railgun.client.facade.aio.advisories import AsyncAdvisories
 from railgun.client.facade.aio.batch import AsyncBatch
+from railgun.client.facade.aio.buckets.bucket import AsyncBucket
+from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
+from railgun.client.facade.aio.buckets.watch import AsyncWatch
 from railgun.client.facade.aio.consumer import AsyncConsumer
 from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
@@ -25,6 +28,9 @@ from railgun.client.facade.railgun import Railgun, connect
 from railgun.client.facade.subscription import AsyncSubscription, Subscription
 from railgun.client.facade.sync.advisories import Advisories
 from railgun.client.facade.sync.batch import Batch
+from railgun.client.facade.sync.buckets.bucket import Bucket
+from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
+from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.client.facade.sync.consumer import Consumer
 from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
@@ -38,8 +44,10 @@ from railgun.client.publishing.packs import PublishFuture
 from railgun.errors import (
     AlreadyAcknowledged,
     ApiError,
+    BadBucket,
     BadRequest,
     BatchRefused,
+    BucketNotFound,
     ConfigError,
     ConnectionClosed,
     ConnectionLost,
@@ -49,8 +57,14 @@ from railgun.errors import (
     CounterRefused,
     EmbeddedBrokerError,
     ExpectedStreamMismatch,
+    InvalidBucketName,
     InvalidConsumerConfig,
+    InvalidKey,
     InvalidStreamConfig,
+    KeyExists,
+    KeyHistoryTooLarge,
+    KeyNotFound,
+    KeyWrongLastSequence,
     MessageNotFound,
     MessageRefused,
     MessageTooLarge,
@@ -71,6 +85,8 @@ from railgun.errors import (
     WrongLastMessageId,
     WrongLastSequence,
 )
+from railgun.model.bucket_config import BucketConfig, BucketStatus
+from railgun.model.bucket_entry import Entry
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo, SequencePair
 from railgun.model.counters import Increment
@@ -108,6 +124,12 @@ __all__ = [
     "AsyncBatch",
     "Transaction",
     "AsyncTransaction",
+    "Bucket",
+    "AsyncBucket",
+    "Watch",
+    "AsyncWatch",
+    "BucketTransaction",
+    "AsyncBucketTransaction",
     "PublishFuture",
     "Reject",
     # what it takes and gives
@@ -115,6 +137,9 @@ __all__ = [
     "StreamSource",
     "SubjectTransform",
     "Republish",
+    "BucketConfig",
+    "BucketStatus",
+    "Entry",
     "ConsumerConfig",
     "ConsumerInfo",
     "SequencePair",
@@ -130,8 +155,10 @@ __all__ = [
     "RailgunError",
     "AlreadyAcknowledged",
     "ApiError",
+    "BadBucket",
     "BadRequest",
     "BatchRefused",
+    "BucketNotFound",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",
@@ -141,16 +168,22 @@ __all__ = [
     "CounterRefused",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
+    "InvalidBucketName",
     "InvalidConsumerConfig",
+    "InvalidKey",
     "InvalidStreamConfig",
+    "KeyExists",
+    "KeyHistoryTooLarge",
+    "KeyNotFound",
+    "KeyWrongLastSequence",
     "MessageNotFound",
     "MessageRefused",
     "MessageTooLarge",
     "NoStreamResponse",
+    "NoWorker",
     "NotAuthorized",
     "NotPending",
     "NotPermitted",
-    "NoWorker",
     "Overloaded",
     "RequestTimeout",
     "StreamFull",

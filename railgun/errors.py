@@ -4,6 +4,9 @@
 
     RailgunError
     ├── ConfigError                 a setting, file or argument cannot be used as given
+    │   ├── InvalidBucketName       a bucket cannot have this name
+    │   ├── InvalidKey              a bucket cannot have this key, or the key is reserved (field ``key``)
+    │   └── KeyHistoryTooLarge      a bucket keeps at most 64 values of a key
     ├── NotAuthorized               the cluster refused the credentials or the permission
     ├── ConnectionLost              no broker answers at the given address
     ├── NoWorker                    no live worker would answer; says how to start one
@@ -14,10 +17,13 @@
     ├── NoStreamResponse            no stream captures the subject
     ├── AlreadyAcknowledged         the message was resolved before
     ├── ConsumerBound               another subscription has the push consumer
+    ├── BadBucket                   the stream is not a bucket
+    ├── KeyNotFound                 the bucket has no value of that key (also a KeyError)
     ├── EmbeddedBrokerError         the local broker cannot be started or kept running
     └── ApiError                    a refusal by the stream's owner: code, err_code, description
         ├── BadRequest              10003, 10025, 10038
         ├── StreamNotFound          10059
+        │   └── BucketNotFound      there is no such bucket (field ``bucket``)
         ├── StreamNameTaken         10058
         ├── SubjectsOverlap         10065
         ├── InvalidStreamConfig     10052, 10056, 10069, 10074, 10113, 10122, 10128, 10133, 10155 … 10157, 10173, 10198;
@@ -27,6 +33,8 @@
         ├── InvalidConsumerConfig   10012, 10026, 10079 … 10139, 10153, 10181 … 10184; 10025, 10052 and 10133 of a consumer
         ├── MessageNotFound         10037, 10043
         ├── WrongLastSequence       10071, 10164 (field ``actual``)
+        │   ├── KeyExists           of ``create`` (field ``key``)
+        │   └── KeyWrongLastSequence    of a write to a bucket that expects a revision (field ``key``)
         ├── WrongLastMessageId      10070 (field ``actual``)
         ├── ExpectedStreamMismatch  10060
         ├── StreamFull              10077
@@ -48,8 +56,10 @@ START_A_WORKER = "start one with `railgun worker` or `faust -A railgun worker`"
 __all__ = [
     "AlreadyAcknowledged",
     "ApiError",
+    "BadBucket",
     "BadRequest",
     "BatchRefused",
+    "BucketNotFound",
     "ConfigError",
     "ConnectionClosed",
     "ConnectionLost",
@@ -59,8 +69,14 @@ __all__ = [
     "CounterRefused",
     "EmbeddedBrokerError",
     "ExpectedStreamMismatch",
+    "InvalidBucketName",
     "InvalidConsumerConfig",
+    "InvalidKey",
     "InvalidStreamConfig",
+    "KeyExists",
+    "KeyHistoryTooLarge",
+    "KeyNotFound",
+    "KeyWrongLastSequence",
     "MessageNotFound",
     "MessageRefused",
     "MessageTooLarge",
@@ -90,6 +106,32 @@ class RailgunError(Exception):
 
 class ConfigError(RailgunError):
     """A setting, a file or an argument cannot be used as given; nothing was sent."""
+
+
+class InvalidBucketName(ConfigError):
+    """A bucket cannot have this name; nothing was sent (KV-01)."""
+
+    def __init__(self, bucket: object) -> None:
+        self.bucket = bucket
+        super().__init__(f"{bucket!r} is not a valid name of a bucket: use letters, digits, - and _")
+
+
+class InvalidKey(ConfigError):
+    """A bucket cannot have this key, or it is reserved; nothing was sent (KV-02 … KV-04)."""
+
+    def __init__(self, key: object, why: str) -> None:
+        self.key = key
+        super().__init__(f"{key!r} is not a valid key: {why}")
+
+
+class KeyHistoryTooLarge(ConfigError):
+    """A bucket keeps at most 64 values of a key; nothing was sent (KV-07)."""
+
+    def __init__(self, history: int, most: int) -> None:
+        self.history = history
+        super().__init__(
+            f"{history} is not a valid history of a bucket: it keeps at most {most} values of a key"
+        )
 
 
 class NotAuthorized(RailgunError):
@@ -140,6 +182,29 @@ class ConsumerBound(RailgunError):
         super().__init__(f"consumer is already bound to a subscription: {consumer}")
 
 
+class BadBucket(RailgunError):
+    """The stream is there and is not a bucket (KV-12)."""
+
+    def __init__(self, bucket: str, stream: str) -> None:
+        self.bucket = bucket
+        self.stream = stream
+        super().__init__(f"the stream {stream!r} is not the bucket {bucket!r}: open it with rg.stream()")
+
+
+class KeyNotFound(RailgunError, KeyError):
+    """The bucket has no value of this key: never put, deleted, expired; or not in this revision (KV-14, KV-15)."""
+
+    def __init__(self, bucket: str, key: str, revision: int | None = None) -> None:
+        self.bucket = bucket
+        self.key = key
+        self.revision = revision
+        super().__init__(bucket, key, revision)
+
+    def __str__(self) -> str:
+        what = "value" if self.revision is None else f"revision {self.revision}"
+        return f"the bucket {self.bucket!r} has no {what} of the key {self.key!r}"
+
+
 class EmbeddedBrokerError(RailgunError):
     """The local broker cannot be started or kept running; the text is one sentence for the user."""
 
@@ -165,6 +230,14 @@ class BadRequest(ApiError):
 
 class StreamNotFound(ApiError):
     """There is no stream of that name."""
+
+
+class BucketNotFound(StreamNotFound):
+    """There is no bucket of that name (KV-12)."""
+
+    def __init__(self, bucket: str, *, stream: str | None = None) -> None:
+        self.bucket = bucket
+        super().__init__(404, 10059, f"bucket {bucket!r} not found", stream=stream)
 
 
 class StreamNameTaken(ApiError):
@@ -203,6 +276,27 @@ class WrongLastSequence(ApiError):
         """The sequence that the owner found, or None where it did not say."""
         found = re.search(r"(\d+)$", self.description)
         return int(found[1]) if found else None
+
+
+class _OfKey(WrongLastSequence):
+    """A refused write to a key; ``key`` is None where the refusal of a transaction does not tell which."""
+
+    def __init__(self, refused: ApiError, bucket: str, key: str | None) -> None:
+        self.bucket = bucket
+        self.key = key
+        super().__init__(refused.code, refused.err_code, refused.description, stream=refused.stream)
+
+    def __str__(self) -> str:
+        of = "" if self.key is None else f" of the key {self.key!r}"
+        return f"{super().__str__()}{of} in the bucket {self.bucket!r}"
+
+
+class KeyExists(_OfKey):
+    """The key has a value already: ``create`` stores nothing (KV-17)."""
+
+
+class KeyWrongLastSequence(_OfKey):
+    """The newest revision of the key is another than the caller expected: read again, then decide (KV-18, KV-24)."""
 
 
 class WrongLastMessageId(ApiError):

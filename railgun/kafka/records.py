@@ -18,7 +18,7 @@ _PATIENCE: Final = (
 )
 
 
-class Entry(NamedTuple):
+class KeyedRecord(NamedTuple):
     """One record of a changelog."""
 
     offset: int
@@ -27,8 +27,8 @@ class Entry(NamedTuple):
     written: int  # ms, by the clock of the broker (in topics that were made before: of the producer)
 
 
-def entry(message: Message) -> Entry:
-    return Entry(message.offset() or 0, message.key() or b"", message.value(), message.timestamp()[1])
+def entry(message: Message) -> KeyedRecord:
+    return KeyedRecord(message.offset() or 0, message.key() or b"", message.value(), message.timestamp()[1])
 
 
 class PartitionReader:
@@ -54,12 +54,12 @@ class PartitionReader:
         )
         return low, high
 
-    def batches(self, start: int, cancelled: Callable[[], bool]) -> Iterator[list[Entry]]:
+    def batches(self, start: int, cancelled: Callable[[], bool]) -> Iterator[list[KeyedRecord]]:
         """Batches from ``start`` to the end. Ends early when cancelled; raises ConnectionLost when nothing comes."""
         self._consumer.assign([TopicPartition(self._topic, self._partition, start)])
         deadline = time.monotonic() + _PATIENCE
         while not cancelled():
-            batch: list[Entry] = []
+            batch: list[KeyedRecord] = []
             ended = False
             for message in self._consumer.consume(_BATCH, _WAIT):
                 error = message.error()

@@ -24,6 +24,8 @@ from pydantic import (
 
 from railgun.model.durations import from_nanos, rfc3339, to_nanos
 
+BUCKET = "_railgun.bucket"  # in the metadata of a stream that is a key-value bucket
+
 
 def _duration(value: object, info: ValidationInfo) -> object:
     """A bare number is a number of seconds from a caller, and of whole nanoseconds from the API."""
@@ -162,12 +164,12 @@ class StreamSource(ConfigModel):
     subject_transforms: list[SubjectTransform] | None = None
 
 
-def _by_name(value: object, info: ValidationInfo) -> object:
+def by_name(value: object, info: ValidationInfo) -> object:
     """Callers may give a stream to copy by its name alone; the API has objects (C-41)."""
     if info.context in (_FROM_API, _FROM_ANSWER):
         return value
     if isinstance(value, list | tuple):
-        return [_by_name(one, info) for one in value]
+        return [by_name(one, info) for one in value]
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -226,6 +228,6 @@ class StreamConfig(ConfigModel):
     subject_transform: SubjectTransform | None = None
     republish: Republish | None = None
     consumer_limits: ConsumerLimits | None = None
-    mirror: Annotated[StreamSource | None, BeforeValidator(_by_name)] = None
-    sources: Annotated[list[StreamSource] | None, BeforeValidator(_by_name)] = None
+    mirror: Annotated[StreamSource | None, BeforeValidator(by_name)] = None
+    sources: Annotated[list[StreamSource] | None, BeforeValidator(by_name)] = None
     metadata: dict[str, str] | None = None

@@ -8,7 +8,7 @@ from railgun import Railgun, Stream
 from railgun.model.durations import rfc3339
 from tests.support.cell import Cell
 from tests.support.consumers import SECOND, about, add, delivered, delivery, floor, sequences, settle, take
-from tests.support.worker_process import PARTITIONS, WorkerProcess
+from tests.support.worker_process import restart
 
 pytestmark = pytest.mark.kafka
 
@@ -16,15 +16,6 @@ pytestmark = pytest.mark.kafka
 def orders(rg: Railgun, stream: Stream, count: int) -> None:
     for _ in range(count):
         rg.publish(f"{stream.name}.new", b"order")
-
-
-def restart(worker: WorkerProcess, *, lost_disk: bool) -> None:
-    worker.kill()
-    if lost_disk:
-        worker.wipe()
-    worker.log.unlink()
-    worker.start()
-    worker.wait_for(": ready after", times=PARTITIONS)
 
 
 @pytest.mark.rule("STA-12", "CON-02")

@@ -166,3 +166,13 @@ def _toml_value(value: Any) -> str:
         entries = (f"{json.dumps(name)} = {_toml_value(inner)}" for name, inner in value.items())
         return f"{{{', '.join(entries)}}}"
     return json.dumps(value, ensure_ascii=False)
+
+
+def restart(worker: WorkerProcess, *, lost_disk: bool) -> None:
+    """Kill the worker, and start it again, with its disk or without."""
+    worker.kill()
+    if lost_disk:
+        worker.wipe()
+    worker.log.unlink()
+    worker.start()
+    worker.wait_for(": ready after", times=PARTITIONS)

@@ -1,4 +1,4 @@
-"""The two rooms of the facade: ``aio``, written by hand, and ``sync``, generated from it file by file."""
+"""The two rooms of the facade: ``aio``, written by hand, and ``sync``, generated from it file by file, inner rooms too."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tests.support.checkout import TOP
 from tests.twins.translation import Untranslatable, translate
 
 FACADE = TOP / "railgun" / "client" / "facade"
-HEADER = (
-    "# Generated from ../aio/{name} by `python -m tests.twins`. Change that file, then run `make twins`.\n"
-)
+HEADER = "# Generated from {source} by `python -m tests.twins`. Change that file, then run `make twins`.\n"
 
 
 def twins(facade: Path) -> dict[Path, str]:
     """Every file of the sync room, as it must be. The ``__init__`` of a room is its own. Raises Untranslatable."""
     found = {}
-    for source in sorted((facade / "aio").glob("*.py")):
+    for source in sorted((facade / "aio").rglob("*.py")):
         if source.name == "__init__.py":
             continue
+        place = source.relative_to(facade / "aio")
         try:
             twin = translate(source.read_text(encoding="utf-8"))
         except Untranslatable as error:
             raise Untranslatable(f"{source}: {error}") from error
-        found[facade / "sync" / source.name] = _formatted(HEADER.format(name=source.name) + twin)
+        from_twin = "../" * len(place.parts) + f"aio/{place.as_posix()}"
+        found[facade / "sync" / place] = _formatted(HEADER.format(source=from_twin) + twin)
     return found
 
 
@@ -35,6 +35,7 @@ def write(facade: Path) -> None:
     for path in _present(facade) - set(wanted):
         path.unlink()
     for path, twin in wanted.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(twin, encoding="utf-8")
 
 
@@ -48,7 +49,7 @@ def different(facade: Path) -> list[Path]:
 
 
 def _present(facade: Path) -> set[Path]:
-    return set((facade / "sync").glob("*.py")) - {facade / "sync" / "__init__.py"}
+    return {path for path in (facade / "sync").rglob("*.py") if path.name != "__init__.py"}
 
 
 def _formatted(source: str) -> str:

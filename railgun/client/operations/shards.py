@@ -10,11 +10,15 @@ from railgun.model.messages import Reply
 
 
 class Pong(NamedTuple):
-    """When the broker received a ping, what its owner's clock showed when it was answered (ns), and what it cannot serve."""
+    """When the broker received a ping, what its owner's clock showed when it was answered (ns), and what it cannot serve.
+
+    ``moment`` is the time that messages are stored and expire by.
+    """
 
     received: int
     now: int
     unreadable: dict[str, str] = {}  # noqa: RUF012 - never changed; what is set aside: why
+    moment: int = 0
 
 
 def ping(partition: int) -> Call[Pong]:
@@ -34,4 +38,5 @@ def _now(replies: list[Reply]) -> int:
 
 def _pong(replies: list[Reply]) -> Pong:
     found = parse_object(replies)
-    return Pong(int(found["received"]), int(found["now"]), found.get("unreadable") or {})
+    now = int(found["now"])
+    return Pong(int(found["received"]), now, found.get("unreadable") or {}, int(found.get("moment", now)))

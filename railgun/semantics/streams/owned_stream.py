@@ -9,11 +9,11 @@ aborted drops the whole object: the next use loads it again from the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import takewhile
 
 from railgun.model.durations import to_nanos
-from railgun.model.headers import Headers
+from railgun.model.headers import Headers, is_tombstone
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
@@ -186,7 +186,7 @@ class OwnedStream(StoredMessages):
         payload: bytes = b"",
     ) -> int:
         """One more message; its sequence. The limits are the caller's business."""
-        sequence = self._add(subject, size, time, expiry)
+        sequence = self._add(subject, size, time, expiry, tombstone=bool(headers) and is_tombstone(headers))
         self._stored += 1
         if expiry not in (0, NEVER):
             self.expiry.add(abs(expiry), sequence)
@@ -199,20 +199,30 @@ class OwnedStream(StoredMessages):
         return self.config.retention != "interest" or self.consumers.interested(subject)
 
     def store_run(
-        self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int] | None = None
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int] | None = None,
+        tombstones: Collection[int] = (),
     ) -> int:
-        """Many messages without kept bodies; the sequence of the first. ``expiries``: of those that have one, by their place."""
+        """Many messages without kept bodies; the sequence of the first. ``expiries``: of those that have one, by their place.
+
+        ``tombstones``: the places of those that only say that their key was deleted.
+        """
         self._stored += len(sizes)
-        first = self._add_run(subjects, sizes, time, expiries or {})
+        first = self._add_run(subjects, sizes, time, expiries or {}, tombstones)
         for place, expiry in expiries.items() if expiries else ():
             if expiry != NEVER:
                 self.expiry.add(abs(expiry), first + place)
         return first
 
-    def store_columns(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+    def store_columns(
+        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
+    ) -> int:
         """As :meth:`store_run`, with a time for each message."""
         self._stored += len(sizes)
-        return self._add_columns(subjects, sizes, times)
+        return self._add_columns(subjects, sizes, times, tombstones)
 
     def log_key(self, subject: str, sequence: int) -> bytes:
         """The key of the message's log record: what compaction keeps the newest of."""

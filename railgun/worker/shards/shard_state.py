@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from railgun.kafka.records import Entry, PartitionReader
+from railgun.kafka.records import KeyedRecord, PartitionReader
 from railgun.kafka.topic_admin import DELETE_RETENTION_MS
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import AfterCommit
@@ -32,7 +32,7 @@ class _Outlived(Exception):
     """The changelog goes on long after the last record that the store knows."""
 
 
-def _soon_after(table: RocksTable, batches: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
+def _soon_after(table: RocksTable, batches: Iterable[list[KeyedRecord]]) -> Iterator[list[KeyedRecord]]:
     """The batches, for as long as compaction cannot have dropped a tombstone that the store has not seen.
 
     The newest of the records says what time it is at least, whatever the clock of this machine says.

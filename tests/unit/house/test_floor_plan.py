@@ -46,9 +46,14 @@ def written_modules(package: Path, rooms: Iterable[str]) -> Iterator[Path]:
     for room in rooms:
         for folder in folders(package / room):
             for module in modules(folder):
-                is_twin = folder == package / TWIN and (package / ORIGINAL / module.name).exists()
-                if not is_twin:
+                if not is_twin(package, module):
                     yield module
+
+
+def is_twin(package: Path, module: Path) -> bool:
+    """Whether the module is generated from one at the same place of the other room."""
+    twins = package / TWIN
+    return module.is_relative_to(twins) and (package / ORIGINAL / module.relative_to(twins)).exists()
 
 
 def doubled(package: Path, names_of: Callable[[Path], Iterable[str]]) -> list[str]:
@@ -136,6 +141,8 @@ def house(tmp_path: Path) -> Path:
     write(tmp_path, "client/core.py", "class Core:\n    class _Step: ...\n")  # another side
     write(tmp_path, f"{ORIGINAL}/stream.py", "class _Made: ...\n")
     write(tmp_path, f"{TWIN}/stream.py", "class _Made: ...\n")
+    write(tmp_path, f"{ORIGINAL}/inner/watch.py", "class _Seen: ...\n")
+    write(tmp_path, f"{TWIN}/inner/watch.py", "class _Seen: ...\n")
     write(tmp_path, "model/long.py", "1\n" * LINES)
     return tmp_path
 

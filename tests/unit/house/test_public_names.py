@@ -26,11 +26,17 @@ def test_the_public_names() -> None:
         "Advisories",
         "Batch",
         "Transaction",
+        "Bucket",
+        "Watch",
+        "BucketTransaction",
     }
     facade = (
         {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}
     )
     values = {
+        "BucketConfig",
+        "BucketStatus",
+        "Entry",
         "ConsumerConfig",
         "ConsumerInfo",
         "SequencePair",

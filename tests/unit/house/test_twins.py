@@ -55,6 +55,23 @@ def test_a_twin_that_is_missing_or_left_over_is_named(
     assert not left_over.exists()
 
 
+def test_an_inner_room_has_its_twins_in_an_inner_room(
+    facade: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (facade / "aio" / "inner").mkdir()
+    (facade / "aio" / "inner" / "__init__.py").write_text('"""A room."""\n')
+    (facade / "aio" / "inner" / "thing.py").write_text("class AsyncThing: ...\n")
+    twin = facade / "sync" / "inner" / "thing.py"
+    assert main(["--check"], facade) == 1
+    assert str(twin) in capsys.readouterr().err
+    assert main([], facade) == 0
+    assert twin.read_text().startswith("# Generated from ../../aio/inner/thing.py by")
+    assert twin.read_text().endswith("class Thing: ...\n")
+    (facade / "aio" / "inner" / "thing.py").unlink()
+    assert main([], facade) == 0
+    assert not twin.exists()
+
+
 def test_code_is_translated_by_token() -> None:
     source = """
 class AsyncThing(AsyncCloses):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from railgun.client import steps
+from railgun.client.buckets import layout, reads
+from railgun.client.buckets.codecs import KeyCodec, ValueCodec
+from railgun.client.buckets.coding import coding
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.aio.batch import AsyncBatch
+from railgun.client.facade.aio.buckets.bucket import AsyncBucket
 from railgun.client.facade.aio.closing import AsyncCloses
 from railgun.client.facade.aio.counter import AsyncCounter
 from railgun.client.facade.aio.listener import AsyncListener
@@ -19,6 +25,8 @@ from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
+from railgun.errors import StreamNameTaken
+from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.headers import HeaderInput, HeaderList
 from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.stream_config import StreamConfig
@@ -82,6 +90,65 @@ class AsyncCalls(AsyncCloses):
         """The counter on this subject, of a stream with ``allow_msg_counter``; whether it can count shows at the first call."""
         return AsyncCounter(self, subject)
 
+    # -- buckets
+
+    async def create_bucket(
+        self, config: BucketConfig | str, /, *, or_update: bool = False, **fields: Any
+    ) -> AsyncBucket:
+        """Create a key-value bucket; one that exists with the same settings is left as it is (KV-11).
+
+        Raises StreamNameTaken if its settings are others, unless ``or_update``, which changes them. Raises InvalidBucketName,
+        KeyHistoryTooLarge, ConfigError before anything is sent.
+        """
+        chosen = layout.bucket_config(config, fields)
+        try:
+            await self.call(streams.create_stream(layout.stream_of(chosen)))
+        except StreamNameTaken:
+            if not or_update:
+                raise
+            return await self.update_bucket(chosen)
+        return AsyncBucket(self, coding(chosen))
+
+    async def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> AsyncBucket:
+        """Change a bucket: a BucketConfig replaces all settings; with a name, only the given fields change.
+
+        Raises BucketNotFound, BadBucket, ConfigError for what cannot be changed.
+        """
+        name, stream = layout.name_and_stream(config, fields)
+        info = await self.run_steps(reads.find(self._connection, name, stream))
+        chosen = layout.changed_config(layout.bucket_of(info.config, name), config, fields)
+        changed = streams.changed_config(info, layout.stream_fields(chosen))
+        await self.call(streams.update_stream(changed))
+        return AsyncBucket(self, coding(chosen))
+
+    async def delete_bucket(self, name: str, *, stream_name: str | None = None) -> None:
+        """Remove a bucket and all its values. Raises BucketNotFound, BadBucket."""
+        bucket = await self.bucket(name, stream_name=stream_name)
+        await bucket.destroy()
+
+    async def bucket(
+        self,
+        name: str,
+        *,
+        stream_name: str | None = None,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        model: type[BaseModel] | None = None,
+    ) -> AsyncBucket:
+        """The bucket of that name; ``stream_name`` where it was given one. Raises BucketNotFound, BadBucket (KV-12).
+
+        ``model``: values are objects of this pydantic model, stored as JSON. ``key_codec`` and ``value_codec`` say how keys and
+        values are stored.
+        """
+        info = await self.run_steps(reads.find(self._connection, name, stream_name))
+        return AsyncBucket(self, coding(layout.bucket_of(info.config, name), key_codec, value_codec, model))
+
+    async def buckets(self) -> list[BucketStatus]:
+        """All buckets, by the names of their streams."""
+        found = [layout.bucket_among(info) for info in await self.streams()]
+        handles = [AsyncBucket(self, coding(config)) for config in found if config is not None]
+        return [await handle.status() for handle in handles]
+
     # -- listening
 
     async def listen(
@@ -129,9 +196,19 @@ class AsyncCalls(AsyncCloses):
     ) -> PubAck:
         """Publish one message that is checked already; for handles."""
         limit = self._connection.timeout if timeout is None else timeout
-        return await steps.run_async(
-            flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
-        )
+        return await steps.run_async(self.publish_steps(subject, payload, headers, msg_id, limit))
+
+    def publish_steps(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: HeaderList,
+        msg_id: str = "",
+        timeout: float | None = None,
+    ) -> Steps[PubAck]:
+        """The same as steps, to be part of an operation; for handles."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
 
     async def call(self, what: Call[T], timeout: float | None = None) -> T:
         """Run one typed operation of :mod:`railgun.client.operations`."""

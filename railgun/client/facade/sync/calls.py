@@ -5,11 +5,17 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from railgun.client import steps
+from railgun.client.buckets import layout, reads
+from railgun.client.buckets.codecs import KeyCodec, ValueCodec
+from railgun.client.buckets.coding import coding
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
 from railgun.client.facade.sync.batch import Batch
+from railgun.client.facade.sync.buckets.bucket import Bucket
 from railgun.client.facade.sync.closing import Closes
 from railgun.client.facade.sync.counter import Counter
 from railgun.client.facade.sync.listener import Listener
@@ -20,6 +26,8 @@ from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
+from railgun.errors import StreamNameTaken
+from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.headers import HeaderInput, HeaderList
 from railgun.model.messages import PubAck, Reply, StreamInfo
 from railgun.model.stream_config import StreamConfig
@@ -83,6 +91,65 @@ class Calls(Closes):
         """The counter on this subject, of a stream with ``allow_msg_counter``; whether it can count shows at the first call."""
         return Counter(self, subject)
 
+    # -- buckets
+
+    def create_bucket(
+        self, config: BucketConfig | str, /, *, or_update: bool = False, **fields: Any
+    ) -> Bucket:
+        """Create a key-value bucket; one that exists with the same settings is left as it is (KV-11).
+
+        Raises StreamNameTaken if its settings are others, unless ``or_update``, which changes them. Raises InvalidBucketName,
+        KeyHistoryTooLarge, ConfigError before anything is sent.
+        """
+        chosen = layout.bucket_config(config, fields)
+        try:
+            self.call(streams.create_stream(layout.stream_of(chosen)))
+        except StreamNameTaken:
+            if not or_update:
+                raise
+            return self.update_bucket(chosen)
+        return Bucket(self, coding(chosen))
+
+    def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> Bucket:
+        """Change a bucket: a BucketConfig replaces all settings; with a name, only the given fields change.
+
+        Raises BucketNotFound, BadBucket, ConfigError for what cannot be changed.
+        """
+        name, stream = layout.name_and_stream(config, fields)
+        info = self.run_steps(reads.find(self._connection, name, stream))
+        chosen = layout.changed_config(layout.bucket_of(info.config, name), config, fields)
+        changed = streams.changed_config(info, layout.stream_fields(chosen))
+        self.call(streams.update_stream(changed))
+        return Bucket(self, coding(chosen))
+
+    def delete_bucket(self, name: str, *, stream_name: str | None = None) -> None:
+        """Remove a bucket and all its values. Raises BucketNotFound, BadBucket."""
+        bucket = self.bucket(name, stream_name=stream_name)
+        bucket.destroy()
+
+    def bucket(
+        self,
+        name: str,
+        *,
+        stream_name: str | None = None,
+        key_codec: KeyCodec | None = None,
+        value_codec: ValueCodec | None = None,
+        model: type[BaseModel] | None = None,
+    ) -> Bucket:
+        """The bucket of that name; ``stream_name`` where it was given one. Raises BucketNotFound, BadBucket (KV-12).
+
+        ``model``: values are objects of this pydantic model, stored as JSON. ``key_codec`` and ``value_codec`` say how keys and
+        values are stored.
+        """
+        info = self.run_steps(reads.find(self._connection, name, stream_name))
+        return Bucket(self, coding(layout.bucket_of(info.config, name), key_codec, value_codec, model))
+
+    def buckets(self) -> list[BucketStatus]:
+        """All buckets, by the names of their streams."""
+        found = [layout.bucket_among(info) for info in self.streams()]
+        handles = [Bucket(self, coding(config)) for config in found if config is not None]
+        return [handle.status() for handle in handles]
+
     # -- listening
 
     def listen(self, subject: str, group: str | None = None, *, statuses: bool = False) -> Listener:
@@ -126,9 +193,19 @@ class Calls(Closes):
     ) -> PubAck:
         """Publish one message that is checked already; for handles."""
         limit = self._connection.timeout if timeout is None else timeout
-        return steps.run(
-            flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
-        )
+        return steps.run(self.publish_steps(subject, payload, headers, msg_id, limit))
+
+    def publish_steps(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: HeaderList,
+        msg_id: str = "",
+        timeout: float | None = None,
+    ) -> Steps[PubAck]:
+        """The same as steps, to be part of an operation; for handles."""
+        limit = self._connection.timeout if timeout is None else timeout
+        return flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
 
     def call(self, what: Call[T], timeout: float | None = None) -> T:
         """Run one typed operation of :mod:`railgun.client.operations`."""

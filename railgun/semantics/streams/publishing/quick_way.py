@@ -71,6 +71,7 @@ class QuickWay:
         names = {name for given in headers for name, _ in given}
         self._lengths = {name: len(name.encode("utf-8")) + 3 for name in names}
         self._special = names & _SAYS_SOMETHING
+        self._may_delete = not names.isdisjoint((h.KV_OPERATION, h.MARKER_REASON))
         self._tracks = h.EXPECTED_LAST_SUBJECT_SEQUENCE in names
         self._overheads: dict[str, int] = {}
         self._lifetimes: dict[bytes, ttl.Lifetime | Refusal] = {}
@@ -231,7 +232,7 @@ class QuickWay:
         subjects, payloads = self._subjects[start:stop], self._payloads[start:stop]
         headers: list[Headers] = self._headers[start:stop] or [()] * count
         expiries = {place: lifetime.ends(time) for place, lifetime in self._expiries.items() if place < count}
-        first = state.store_run(subjects, self._sizes, time, expiries)
+        first = state.store_run(subjects, self._sizes, time, expiries, self._tombstones(headers))
         if state.bodies.keeps:
             for sequence, given, payload in zip(range(first, first + count), headers, payloads, strict=True):
                 state.bodies.keep(sequence, given, payload)
@@ -244,6 +245,9 @@ class QuickWay:
         log.payloads += payloads
         log.times += repeat(time, count)
         return first
+
+    def _tombstones(self, headers: list[Headers]) -> list[int]:
+        return h.tombstones_among(headers) if self._may_delete else []
 
     def _accept(self, ids: list[str], first: int, time: int) -> None:
         """DUP-12: after every refusal."""

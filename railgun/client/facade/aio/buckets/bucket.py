@@ -1,0 +1,197 @@
+"""The handle of a key-value bucket: its names and its codecs. It holds no values (docs/rules, KV)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from railgun.client import steps
+from railgun.client.buckets.changes import BucketChanges
+from railgun.client.buckets.coding import Coding
+from railgun.client.buckets.reads import BucketReads, Indexed
+from railgun.client.buckets.watching import BucketWatch, Mode, WatchOptions
+from railgun.client.buckets.writes import BucketWrites, Ttl
+from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
+from railgun.client.facade.aio.buckets.watch import AsyncWatch
+from railgun.errors import KeyNotFound
+from railgun.model.bucket_config import BucketConfig, BucketStatus
+from railgun.model.bucket_entry import Entry
+from railgun.model.durations import to_nanos
+
+if TYPE_CHECKING:
+    from railgun.client.facade.aio.calls import AsyncCalls
+
+D = TypeVar("D")
+
+_REQUIRED: Final[Any] = object()  # no default was given
+HALF_AN_HOUR: Final = timedelta(minutes=30)
+
+
+class AsyncBucket:
+    """One bucket. Calls raise InvalidKey before anything is sent, BucketNotFound if the bucket is gone.
+
+    A revision is the place of a value in the whole bucket: it rises with every write, of whichever key (KV-13).
+    """
+
+    def __init__(self, railgun: AsyncCalls, coding: Coding) -> None:
+        self._railgun = railgun
+        self._coding = coding
+        self._reads = BucketReads(railgun.connection, coding)
+        self._writes = BucketWrites(self._reads, coding, railgun.publish_steps)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return self._coding.config.bucket
+
+    @property
+    def config(self) -> BucketConfig:
+        """The settings as they were when this handle was made."""
+        return self._coding.config
+
+    # -- values
+
+    async def put(self, key: str, value: Any, *, ttl: Ttl = None) -> int:
+        """Store a value; its revision. ``ttl``: how long it lives, in a bucket with history 1 (KV-38)."""
+        return await steps.run_async(self._writes.put(key, value, ttl))
+
+    async def create(self, key: str, value: Any, *, ttl: Ttl = None) -> int:
+        """Store a value if the key has none; its revision. Raises KeyExists (KV-17)."""
+        return await steps.run_async(self._writes.create(key, value, ttl))
+
+    async def update(self, key: str, value: Any, revision: int) -> int:
+        """Store a value if the newest is of this revision; its revision. Raises KeyWrongLastSequence (KV-18).
+
+        Revision 0: only if the key has no value.
+        """
+        return await steps.run_async(self._writes.update(key, value, revision))
+
+    @overload
+    async def get(self, key: str, *, revision: int | None = None) -> Entry: ...
+
+    @overload
+    async def get(self, key: str, default: D, *, revision: int | None = None) -> Entry | D: ...
+
+    async def get(self, key: str, default: Any = _REQUIRED, *, revision: int | None = None) -> Any:
+        """The newest value of a key, or that of a revision. Raises KeyNotFound, which is a KeyError, without a default.
+
+        A value that was put before is there: no copy answers, but the owner (KV-19).
+        """
+        try:
+            return await steps.run_async(self._reads.get(key, revision))
+        except KeyNotFound:
+            if default is _REQUIRED:
+                raise
+            return default
+
+    async def get_many(self, keys: Iterable[str]) -> dict[str, Entry]:
+        """The newest values of those of the keys that have one."""
+        return await steps.run_async(self._reads.get_many(list(keys)))
+
+    async def history(self, key: str) -> list[Entry]:
+        """What is stored of a key, oldest first; empty if there is nothing (KV-28)."""
+        return await steps.run_async(self._reads.history(key))
+
+    async def keys(self, filter: str | Iterable[str] | None = None) -> AsyncIterator[str]:
+        """Each key that has a value, once (KV-29). ``filter``: those that match a key or pattern, such as ``orders.*``."""
+        listed = set[str]()
+        async for found in self._newest(self._coding.patterns(filter)):
+            if not found.is_delete and found.subject not in listed:  # changed meanwhile, it comes once more
+                listed.add(found.subject)
+                yield self._coding.key(found.subject)
+
+    async def _newest(self, patterns: list[str]) -> AsyncIterator[Indexed]:
+        """The newest message of each key that matches, deletes too."""
+        pages = self._reads.index(patterns, newest_only=True)
+        while (page := await steps.run_async(pages.next())) is not None:
+            for found in page:
+                yield found
+
+    def transaction(self, *, timeout: float | None = None) -> AsyncBucketTransaction:
+        """Changes of several keys that are stored together or not at all.
+
+        ``async with bucket.transaction() as t: t.put("a", "1"); t.delete("b")``.
+        """
+        connection = self._railgun.connection
+        limit = connection.timeout if timeout is None else timeout
+        return AsyncBucketTransaction(BucketChanges(connection, self._reads, self._coding, limit))
+
+    # -- watching
+
+    def watch(
+        self,
+        key: str | Iterable[str],
+        *,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+        mode: Mode | None = None,
+    ) -> AsyncWatch:
+        """The newest value of a key, if it has one, and then every change (KV-30): ``async with bucket.watch("key") as entries``.
+
+        A pattern such as ``orders.*`` watches all keys that match, in a bucket with dotted keys. ``include_history``: all values that
+        are stored, not the newest alone; ``updates_only``: a None, and then changes only; ``ignore_deletes``: values only;
+        ``meta_only``: no values. With ``mode="nats"`` a None follows what was there (KV-33, KV-34).
+        """
+        options = WatchOptions(include_history, ignore_deletes, meta_only, updates_only, mode)
+        return AsyncWatch(BucketWatch(self._railgun.connection, self._reads, self._coding, key, options))
+
+    def watch_all(
+        self,
+        *,
+        include_history: bool = False,
+        ignore_deletes: bool = False,
+        meta_only: bool = False,
+        updates_only: bool = False,
+        mode: Mode | None = None,
+    ) -> AsyncWatch:
+        """All values of all keys that are stored, in the order of their revisions, and then every change (KV-31).
+
+        In an empty bucket the first is a None (KV-32). With ``mode="nats"``: the newest value of each key, unless
+        ``include_history``, and then one None. The other options are those of ``watch``.
+        """
+        options = WatchOptions(include_history, ignore_deletes, meta_only, updates_only, mode)
+        return AsyncWatch(BucketWatch(self._railgun.connection, self._reads, self._coding, None, options))
+
+    # -- removing
+
+    async def delete(self, key: str, *, revision: int | None = None, marker: bool | None = None) -> int:
+        """Remove all values of a key; the revision of the delete (KV-20). Watchers are told.
+
+        ``marker``: keep the older values as history, behind a marker (KV-21); the bucket's ``marker_deletes`` is the default.
+        ``revision``: only if that is the newest. Raises KeyWrongLastSequence (KV-24).
+        """
+        return await steps.run_async(self._writes.delete(key, revision, marker))
+
+    async def purge(self, key: str, *, ttl: Ttl = None, revision: int | None = None) -> int:
+        """Replace all values of a key by a purge marker; its revision (KV-23). ``ttl``: how long the marker stays."""
+        return await steps.run_async(self._writes.purge(key, ttl, revision))
+
+    async def compact(self, key: str, n: int) -> int:
+        """Keep the newest ``n`` values of a key; how many went (KV-25)."""
+        return await steps.run_async(self._writes.compact(key, n))
+
+    async def purge_deletes(self, older_than: timedelta | float = HALF_AN_HOUR) -> int:
+        """Remove markers of deletes and purges that are older, and what is kept behind younger ones; how many markers went (KV-27)."""
+        age, now = to_nanos(older_than), await steps.run_async(self._reads.now())
+        removed = 0
+        async for found in self._newest(self._coding.patterns(None)):
+            if found.is_delete:
+                removed += await steps.run_async(self._writes.purge_delete(found, age, now))
+        return removed
+
+    async def purge_all(self) -> int:
+        """Remove all values of all keys, and keep the bucket; how many went (KV-26). Watchers are not told."""
+        return await steps.run_async(self._writes.purge_all())
+
+    async def destroy(self) -> None:
+        """Remove the bucket (KV-26)."""
+        await steps.run_async(self._writes.destroy())
+
+    async def status(self) -> BucketStatus:
+        """What the bucket is and holds (KV-45)."""
+        return await steps.run_async(self._reads.status())

@@ -1,0 +1,1 @@
+"""The sync classes of key-value buckets, generated from the async ones: `make twins`."""
