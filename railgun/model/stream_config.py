@@ -24,6 +24,8 @@ from pydantic import (
 
 from railgun.model.durations import from_nanos, rfc3339, to_nanos
 
+BUCKET = "_railgun.bucket"  # in the metadata of a stream that is a key-value bucket
+
 
 def _duration(value: object, info: ValidationInfo) -> object:
     """A bare number is a number of seconds from a caller, and of whole nanoseconds from the API."""

@@ -6,7 +6,7 @@ a message that is added or removed here is added or removed in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from railgun.model.subjects import Filter
 from railgun.semantics.messages import searching
@@ -196,6 +196,32 @@ class StoredMessages:
         self._by_subject.add_run(subjects, first)
         self._count(first, len(sizes), sum(sizes), time)
         return first
+
+    def _add_capped(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int],
+        limit: int,
+        rolled_up: Collection[int],
+    ) -> tuple[int, list[tuple[int, str]]]:
+        """As :meth:`_add_run`, where each subject keeps its newest ``limit`` messages, or of a roll-up only that.
+
+        The sequence of the first, and sequences and subjects of what is gone for them. :meth:`_move_first` must follow.
+        """
+        first = self.index.extend(subjects, sizes, time, expiries)
+        gone = self._by_subject.add_capped(subjects, first, limit, rolled_up)
+        freed = self.index.remove_some([sequence for sequence, _ in gone])
+        self._count(first, len(sizes), sum(sizes), time)
+        self.messages -= len(gone)
+        self._set_bytes(self.bytes - freed)
+        return first, gone
+
+    def _move_first(self) -> None:
+        """The first message may be gone, others are there."""
+        if self.index.entry(self.first_seq) is None:
+            self.first_seq = self._first_from(self.first_seq + 1)
 
     def _count(self, first: int, count: int, size: int, time: int) -> None:
         if not self.messages:
