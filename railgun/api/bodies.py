@@ -46,7 +46,12 @@ _GET_FIELDS: dict[str, type] = {
 }
 _PURGE_FIELDS: dict[str, type] = {"filter": str, "seq": int, "keep": int}
 _DELETE_FIELDS: dict[str, type] = {"seq": int, "no_erase": bool}
-_INFO_FIELDS: dict[str, type] = {"subjects_filter": str, "deleted_details": bool, "offset": int}
+_INFO_FIELDS: dict[str, type] = {
+    "subjects_filter": str,
+    "deleted_details": bool,
+    "offset": int,
+    "tombstones": bool,
+}
 _PAGE_FIELDS: dict[str, type] = {"offset": int, "subject": str}
 
 
@@ -123,7 +128,7 @@ def parse_delete(body: bytes) -> int | Refusal:
 
 
 def parse_info(body: bytes) -> dict[str, Any] | Refusal:
-    """``subjects_filter``, ``deleted_details`` and ``offset``, where given."""
+    """``subjects_filter``, ``deleted_details``, ``offset`` and ``tombstones``, where given."""
     return _fields(body, _INFO_FIELDS)
 
 

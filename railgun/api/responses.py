@@ -17,6 +17,7 @@ from railgun.model.subjects import Filter
 from railgun.protocol.replies import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
+from railgun.semantics.streams import paging
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.sourcing.origins import Origin
 
@@ -116,14 +117,18 @@ def info_response(
     subjects_filter: str = "",
     deleted_details: bool = False,
     offset: int = 0,
+    tombstones: bool = False,
 ) -> Steps[Frame]:
     """The answer to STREAM.INFO, with the details that were asked for."""
+    stones = (yield from paging.count_deleted(stream)) if tombstones else 0
     deleted, counts = list[int](), dict[str, int]()
     if deleted_details:
         deleted = yield from searching.deleted(stream, DETAILS_BYTES // 20)
     if subjects_filter:
         counts = yield from searching.counts(stream, Filter(subjects_filter))
     info = info_object(stream, now)
+    if tombstones:
+        info["state"]["num_tombstones"] = stones
     if deleted_details:
         info["state"]["deleted"] = deleted
     if subjects_filter:

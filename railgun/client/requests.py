@@ -70,8 +70,7 @@ class Requests:
         self, partition: int, name: ApiName, body: bytes, headers: HeaderList | None, timeout: float
     ) -> PendingCall:
         """Send one request, behind the publishes that wait. Raises what keeps it from being sent."""
-        self._check()
-        self._push()
+        self.before_sending()
         number = self.numbers.take()
         call = self.add(number, timeout)
         try:
@@ -80,6 +79,11 @@ class Requests:
             self.forget(number)
             raise
         return call
+
+    def before_sending(self) -> None:
+        """Send the publishes that wait. Raises what ended the connection."""
+        self._check()
+        self._push()
 
     def send_unanswered(self, partition: int, name: ApiName) -> None:
         """Send a request without waiting for its answer; a failure is logged."""

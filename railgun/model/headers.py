@@ -30,6 +30,7 @@ BATCH_SEQUENCE = "Nats-Batch-Sequence"
 BATCH_COMMIT = "Nats-Batch-Commit"
 KV_ORIGIN_SERVER = "KV-Origin-Server"
 KV_ORIGIN_CLUSTER = "KV-Origin-Cluster"
+KV_OPERATION = "KV-Operation"
 
 # on direct-get and other replies
 STREAM = "Nats-Stream"
@@ -84,6 +85,19 @@ def first(headers: Headers, name: str) -> bytes | None:
         if key == name:
             return value
     return None
+
+
+def is_tombstone(headers: Headers) -> bool:
+    """Whether a message with these headers only says that its key was deleted: by a client, or because it expired."""
+    return any(
+        name == MARKER_REASON or (name == KV_OPERATION and value in (b"DEL", b"PURGE"))
+        for name, value in headers
+    )
+
+
+def tombstones_among(columns: Sequence[Headers], start: int = 0) -> list[int]:
+    """The places, counted from ``start``, of the messages that are tombstones."""
+    return [place for place, headers in enumerate(columns, start) if headers and is_tombstone(headers)]
 
 
 def block_size(headers: Headers) -> int:

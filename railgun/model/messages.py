@@ -138,6 +138,7 @@ class StreamState:
     consumer_count: int
     subjects: dict[str, int] | None = None
     deleted: list[int] | None = None
+    num_tombstones: int | None = None  # subjects whose newest message says that the key was deleted
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ def _older(name: str) -> list[tuple[Any, dict[str, Any]]]:
     written = json.loads((schema_folder() / f"{name}.avsc").read_text("utf-8"))
     fields, lacking, found = written["fields"], {}, []
     while fields and "default" in fields[-1]:
-        lacking[fields[-1]["name"]] = fields[-1]["default"]
+        default = fields[-1]["default"]  # which JSON writes as a text where it is bytes
+        lacking[fields[-1]["name"]] = default.encode("latin-1") if fields[-1]["type"] == "bytes" else default
         fields = fields[:-1]
         found.append((fastavro.parse_schema(written | {"fields": fields}), dict(lacking)))
     return found

@@ -19,6 +19,8 @@ PACK: Final = "pack"  # PublishPack
 REQUEST: Final = "request"  # ApiRequest
 CONSUME: Final = "consume"  # ConsumerCommand
 PRESENCE: Final = "presence"  # Presence
+GETS: Final = "gets"  # read_records.GetPack
+READ: Final = "read"  # read_records.ReadRequest
 NOTHING: Final = "nothing"  # no value, and no effect: the record only shows where the topic ends
 
 # Values of Forward.command_kind that only shards may write, beside those above.

@@ -11,6 +11,7 @@ from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
 from railgun.protocol.leases import Lease, lease_in, lease_out
+from railgun.protocol.read_records import ReadReply, read_in, read_out
 from railgun.protocol.unreadable import Unreadable
 
 STAGED: Final = 0  # in place of an original's sequence: the message waits for the commit of its batch
@@ -62,6 +63,7 @@ class ReplyBatch(NamedTuple):
     packs: list[PackReply]
     answers: list[Answer]
     leases: list[Lease]
+    reads: Sequence[ReadReply] = []
 
     def encode(self) -> bytes:
         return encode(
@@ -73,6 +75,7 @@ class ReplyBatch(NamedTuple):
                 "answers": [_answer_out(answer) for answer in self.answers],
                 "leases": [lease_out(lease) for lease in self.leases],
                 "values": [_values_out(at, pack) for at, pack in enumerate(self.packs) if pack.values],
+                "reads": [read_out(reply) for reply in self.reads],
             },
         )
 
@@ -91,6 +94,7 @@ class ReplyBatch(NamedTuple):
                 packs,
                 [_answer_in(answer) for answer in value["answers"]],
                 [lease_in(lease) for lease in value["leases"]],
+                [read_in(reply) for reply in value["reads"]],
             )
         except (ValueError, IndexError) as error:
             raise WireError(f"not a reply_batch: {error}") from error

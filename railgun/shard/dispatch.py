@@ -19,10 +19,12 @@ from railgun.protocol.avro import WireError
 from railgun.protocol.commands import (
     CAPTURES,
     CONSUME,
+    GETS,
     HANDED,
     NOTHING,
     PACK,
     PRESENCE,
+    READ,
     REQUEST,
     STORE,
     ApiRequest,
@@ -32,6 +34,7 @@ from railgun.protocol.commands import (
     Presence,
     PublishPack,
 )
+from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCE, SOURCED, SourceCommand, SourceLease
@@ -48,6 +51,7 @@ from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing, plain_pack, refused_pack
+from railgun.shard.streams.reads import Reads
 from railgun.shard.streams.registrar import Registrar
 from railgun.shard.streams.sourcing import Sourcing
 from railgun.shard.streams.stream_timers import StreamTimers
@@ -90,6 +94,7 @@ class Dispatcher:
         self._clock = clock
         self._long_calls = long_calls
         self._sourcing = sourcing
+        self._reads = Reads(streams, long_calls)
 
     def receive(self, given: Input, drain: OpenDrain) -> None:
         """Decide one record. Raises WireError if it is not a command."""
@@ -118,6 +123,11 @@ class Dispatcher:
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)
             self._consumers.refuse(command, refusal, drain)
+        elif kind == GETS:
+            self._reads.refuse(GetPack.decode(value), refusal, drain)
+        elif kind == READ:
+            asked = ReadRequest.decode(value)
+            drain.answer(asked.client, asked.request, ReadReply(asked.request, refusals=[(0, refusal)]))
 
     def unreadable(self) -> dict[str, str]:
         """Streams, consumers and reservations that are not served because they cannot be read, with the reasons."""
@@ -146,6 +156,16 @@ class Dispatcher:
             self._consumers.heard_from(command.client, drain)
             if not self._passed_on(command.stream, kind, value, drain):
                 self._consumers.command(command, drain)
+        elif kind == GETS:
+            gets = GetPack.decode(value)
+            self._consumers.heard_from(gets.client, drain)
+            if not self._passed_on(gets.stream, kind, value, drain):
+                self._reads.gets(gets, drain)
+        elif kind == READ:
+            asked = ReadRequest.decode(value)
+            self._consumers.heard_from(asked.client, drain)
+            if not self._passed_on(asked.stream, kind, value, drain):
+                self._reads.page(asked, drain)
         elif kind == PRESENCE:
             self._consumers.presence(Presence.decode(value), drain)
         elif kind == "":

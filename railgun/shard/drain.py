@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from railgun.model.headers import Headers
 from railgun.protocol.leases import Lease
+from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import Answer, PackReply, ReplyBatch
 
 _OBJECTS: Final = 450
@@ -104,23 +105,22 @@ class Replies:
     packs: list[PackReply] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     leases: list[Lease] = field(default_factory=list)
+    reads: list[ReadReply] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.packs) + len(self.answers) + len(self.leases)
+        return len(self.packs) + len(self.answers) + len(self.leases) + len(self.reads)
 
     def batch(self, shard: int, epoch: int) -> ReplyBatch:
         """The answers as one record carries them."""
-        return ReplyBatch(shard, epoch, self.packs, self.answers, self.leases)
+        return ReplyBatch(shard, epoch, self.packs, self.answers, self.leases, self.reads)
 
     def halves(self) -> tuple[Replies, Replies]:
         """The answers in two parts, neither of them empty if there are at least two answers."""
-        middle, first, second = len(self) // 2, Replies(), Replies()
-        for number, pack in enumerate(self.packs):
-            (first if number < middle else second).packs.append(pack)
-        for number, answer in enumerate(self.answers, len(self.packs)):
-            (first if number < middle else second).answers.append(answer)
-        for number, lease in enumerate(self.leases, len(self.packs) + len(self.answers)):
-            (first if number < middle else second).leases.append(lease)
+        middle, first, second, number = len(self) // 2, Replies(), Replies(), 0
+        for column in ("packs", "answers", "leases", "reads"):
+            for one in getattr(self, column):
+                getattr(first if number < middle else second, column).append(one)
+                number += 1
         return first, second
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import Memo, Steps
@@ -39,7 +40,7 @@ class Turn:
     memo: Memo = field(default_factory=dict)
 
 
-Answer = list[Frame]
+Answer = list[Frame] | ReadReply
 Begin = Callable[[OwnedStream | None, Turn], Steps[Answer]]
 
 
@@ -53,7 +54,7 @@ class Call(NamedTuple):
     changes: bool  # the stream is touched whenever it goes on
     begin: Begin
     # The answer where too many are under way; None: never refused, because its change is decided already.
-    refused: list[Frame] | None
+    refused: Answer | None
     memo: Mapping[str, int] = MappingProxyType({})
 
 

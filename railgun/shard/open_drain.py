@@ -6,6 +6,7 @@ from railgun.api.responses import refusal_frame
 from railgun.model import refusals
 from railgun.model.cluster_limits import LARGEST_BODY
 from railgun.protocol.commands import Forward
+from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import Answer, Frame, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
@@ -58,9 +59,11 @@ class OpenDrain:
     def log_of(self, state: OwnedStream) -> Stored:
         return self.logs.setdefault(state.name, Stored())
 
-    def answer(self, client: str, request: int, frames: list[Frame]) -> None:
+    def answer(self, client: str, request: int, frames: list[Frame] | ReadReply) -> None:
         """Answer a request; where the frames do not fit into a record, by the refusal that says so."""
-        if client:
+        if client and isinstance(frames, ReadReply):
+            self.replies(client).reads.append(frames)  # which is made to fit
+        elif client and not isinstance(frames, ReadReply):
             size = sum(map(_size, frames))
             if size > LARGEST_BODY:
                 frames = [refusal_frame(refusals.answer_too_large(size))]

@@ -16,6 +16,7 @@ from railgun.model.refusals import Refusal
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.log_record import subject_of
+from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Frame, Located
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
@@ -106,6 +107,7 @@ class Shards:
         ] = {}  # of publishes, by request: the sequence, minus it for a duplicate
         self.answers: dict[int, list[Frame]] = {}
         self.leases: dict[str, list[Lease]] = {}  # by client
+        self.reads: dict[int, list[ReadReply]] = {}  # by request
         self.rejected: list[Rejected] = []
         self.drains: list[Drain] = []
         self._request = 0
@@ -201,6 +203,21 @@ class Shards:
         self.record(home if partition is None else partition, request.encode(), "request")
         return self._request
 
+    def gets(self, stream: str, *gets: tuple[int, int, str]) -> int:
+        """Send a pack of gets, each a form, a sequence and a subject."""
+        self._request += 1
+        forms, sequences, subjects = zip(*gets, strict=True)
+        pack = GetPack(stream, CLIENT, self._request, bytes(forms), list(sequences), list(subjects))
+        self.record(partition_of(stream, self.partitions), pack.encode(), "gets")
+        return self._request
+
+    def page(self, asked: ReadRequest) -> int:
+        """Ask for a page."""
+        self._request += 1
+        asked = asked._replace(client=CLIENT, request=self._request)
+        self.record(partition_of(asked.stream, self.partitions), asked.encode(), "read")
+        return self._request
+
     # -- deciding
 
     def step(self, partition: int, count: int = 1_000, *, abort: bool = False) -> Drain:
@@ -286,6 +303,8 @@ class Shards:
         for answer in replies.answers:
             assert answer.request not in self.answers, "answered twice"
             self.answers[answer.request] = answer.frames
+        for reply in replies.reads:
+            self.reads.setdefault(reply.request, []).append(reply)
 
     def _told(self, request: int, outcome: int | Refusal) -> None:
         assert request not in self.outcomes, "answered twice"

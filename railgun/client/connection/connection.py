@@ -22,6 +22,8 @@ from railgun.client.connection.watchdog import Watchdog
 from railgun.client.consuming.hub import ConsumerHub
 from railgun.client.consuming.parcels import DirectFeed, Feed
 from railgun.client.publishing.packer import Packer
+from railgun.client.reading.get_packer import GetPacker
+from railgun.client.reading.pending_reads import PendingReads
 from railgun.client.requests import Requests
 from railgun.client.settlements import Settlement, Wakeups
 from railgun.client.steps import LONGEST_WAIT
@@ -59,6 +61,15 @@ class Connection:
         self._lock = threading.RLock()
         self._skipped = Skipped(logger)
         self.requests = Requests(self.client, transport.send, self.check, lambda: self.packer.push())
+        self.reads = PendingReads()
+        self.gets = GetPacker(
+            self.client,
+            transport.send,
+            self.requests.numbers,
+            self.reads,
+            self.check,
+            lambda: self.packer.push(),
+        )
         self._packer: Packer | None = None  # the transport may fail before there is one
         self._error: RailgunError | None = None
         self._closed = False
@@ -96,6 +107,8 @@ class Connection:
                 self.packer.finish(pack.first_request, pack, None, wakeups)
             for answer in batch.answers:
                 self.requests.end(answer.request, answer.frames, None, wakeups)
+            for reply in batch.reads:
+                self.reads.answered(reply, wakeups)
         if leases:
             self.consuming.distribute(leases)
         wakeups.deliver()
@@ -157,6 +170,7 @@ class Connection:
             (pack.deadline, pack, partial(self.packer.finish, pack.first, None))
             for pack in self.packer.pending()
         ]
+        found += [(read.deadline, read, partial(self.reads.end, read)) for read in self.reads.waiting()]
         return found + self.consuming.waiting()
 
     # -- the end
@@ -191,6 +205,8 @@ class Connection:
         if self._packer is not None:
             self._packer.close(self.routing.lanes(), error)
         self.requests.end_all(error)
+        self.gets.close(error)
+        self.reads.end_all(error)
 
     def abandon(self) -> None:
         """In a forked child: this connection belongs to the parent, whose threads do not exist here."""
@@ -200,6 +216,8 @@ class Connection:
         )
         self._closed = True
         self.requests.abandon()
+        self.reads.abandon()
+        self.gets.abandon()
         self.consuming.abandon(self._error)
         self.packer.abandon(self._error)
         self.routing.abandon()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from railgun.client.connection.connection import Connection
-from railgun.client.consuming.delivery import Delivery
-from railgun.client.operations import flows, streams
+from railgun.client.operations import flows, reading, streams
 from railgun.client.steps import Blocking, Steps
 from railgun.errors import ConfigError, CounterRefused, MessageNotFound
 from railgun.model import headers as h
@@ -13,6 +12,7 @@ from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import COUNTER_BROKEN
 from railgun.model.transforms import Transform
+from railgun.protocol.read_records import LAST
 
 
 def increment_headers(number: object) -> HeaderList:
@@ -31,17 +31,16 @@ def place_of(connection: Connection, subject: str, timeout: float) -> Steps[tupl
     return lane.stream, stored or subject
 
 
-def newest(connection: Connection, stream: str, subject: str, timeout: float) -> Steps[Increment | None]:
+def newest(connection: Connection, stream: str, subject: str) -> Steps[Increment | None]:
     """The newest increment of a subject; None if it has no message. Raises CounterRefused if it is not a counter."""
     try:
-        asked = streams.get_message(stream, last_by_subj=subject)
-        message = yield from flows.call(connection, asked, timeout)
+        message = yield from reading.get(connection, stream, LAST, subject=subject)
     except MessageNotFound:
         return None
     return increment_of(message, stream)
 
 
-def increment_of(message: StoredMessage | Delivery, stream: str) -> Increment:
+def increment_of(message: StoredMessage, stream: str) -> Increment:
     """The increment that a message is. Raises CounterRefused if it is not one (CTR-11)."""
     found = Increment.of(message.sequence, message)
     if found is None:

@@ -55,7 +55,7 @@ def publish(
 def call(connection: Connection, what: Call[T], timeout: float) -> Steps[T]:
     """A typed operation: its request, its answer, its value. Raises at once what no shard could be asked."""
     if parse(what.name.text) != what.name:
-        raise _unaddressable(what.name)
+        raise unaddressable(what.name)
     if what.name.operation is Operation.STREAM_LIST:
         replies = yield from _list(connection, what.body, what.headers, timeout, paged=False)
     else:
@@ -63,7 +63,7 @@ def call(connection: Connection, what: Call[T], timeout: float) -> Steps[T]:
     return what.value(replies)
 
 
-def _unaddressable(name: ApiName) -> ApiError:
+def unaddressable(name: ApiName) -> ApiError:
     """The error for a name that cannot be part of a request: no stream or consumer has it (CFG-01, CON-07)."""
     refusal = STREAM_NOT_FOUND
     if name.operation in (Operation.STREAM_CREATE, Operation.STREAM_UPDATE):

@@ -11,7 +11,7 @@ from railgun.client.operations.call import Call, json_body, parse_done, parse_ob
 from railgun.errors import ConfigError
 from railgun.model.cluster_limits import LIST_PAGE
 from railgun.model.consumer_info import ConsumerInfo
-from railgun.model.messages import Reply, StoredMessage, StreamInfo
+from railgun.model.messages import Reply, StreamInfo
 from railgun.model.stream_config import StreamConfig
 
 
@@ -29,24 +29,22 @@ def delete_stream(name: str) -> Call[None]:
     return Call(ApiName(Operation.STREAM_DELETE, name, ""), parse_done, changes_registry=True)
 
 
-def stream_info(name: str, *, subjects: str | None = None, deleted: bool = False) -> Call[StreamInfo]:
+def stream_info(
+    name: str, *, subjects: str | None = None, deleted: bool = False, tombstones: bool = False
+) -> Call[StreamInfo]:
     body: dict[str, Any] = {}
     if subjects is not None:
         body["subjects_filter"] = subjects
     if deleted:
         body["deleted_details"] = True
+    if tombstones:
+        body["tombstones"] = True
     return Call(ApiName(Operation.STREAM_INFO, name, ""), parse_info, json_body(body) if body else b"")
 
 
 def list_streams(subject: str | None = None) -> Call[list[StreamInfo]]:
     body = json_body({"subject": subject}) if subject else b""
     return Call(ApiName(Operation.STREAM_LIST, "", ""), parse_list, body)
-
-
-def get_message(stream: str, **selection: Any) -> Call[StoredMessage]:
-    """``seq``, ``last_by_subj``, ``next_by_subj``: what is not None is sent."""
-    body = {key: value for key, value in selection.items() if value is not None}
-    return Call(ApiName(Operation.MSG_GET, stream, ""), parse_message, json_body(body))
 
 
 def delete_message(stream: str, sequence: int, *, erase: bool) -> Call[None]:
@@ -69,10 +67,6 @@ def parse_info(replies: list[Reply]) -> StreamInfo:
 
 def parse_list(replies: list[Reply]) -> list[StreamInfo]:
     return [StreamInfo.from_api(one) for one in parse_object(replies)["streams"] or []]
-
-
-def parse_message(replies: list[Reply]) -> StoredMessage:
-    return StoredMessage.from_api(parse_object(replies)["message"])
 
 
 def parse_purged(replies: list[Reply]) -> int:

@@ -33,6 +33,7 @@ class Entry(NamedTuple):
     time: int
     # 0: none; NEVER; above: when its TTL ends, ns; below NEVER: the same of a delete marker, negated
     expiry: int
+    tombstone: bool = False  # it only says that its key was deleted
 
     @property
     def ends(self) -> int:
@@ -66,6 +67,7 @@ class Block:
         "sizes",
         "subject_of",
         "times",
+        "tombstones",
     )
 
     def __init__(
@@ -77,8 +79,12 @@ class Block:
         times: Sequence[int],
         expiries: Sequence[int] | None,
         offset_floor: int,
+        tombstones: bytes = b"",
     ) -> None:
-        """``joined``: each subject once, with NUL between them; ``subject_of``: which of them each message has."""
+        """``joined``: each subject once, with NUL between them; ``subject_of``: which of them each message has.
+
+        ``tombstones``: a bit for each message, empty if none is one.
+        """
         self.base = base
         self.count = len(sizes)
         self._joined = joined
@@ -88,6 +94,7 @@ class Block:
         self.times = times
         self.expiries = expiries
         self.offset_floor = offset_floor
+        self.tombstones = tombstones
         self.removed: bytearray | None = None
 
     @property
@@ -140,7 +147,18 @@ class Block:
 
     def entry(self, index: int) -> Entry:
         expiry = self.expiries[index] if self.expiries is not None else 0
-        return Entry(self.base + index, self.subject(index), self.sizes[index], self.times[index], expiry)
+        return Entry(
+            self.base + index,
+            self.subject(index),
+            self.sizes[index],
+            self.times[index],
+            expiry,
+            self.is_tombstone(index),
+        )
+
+    def is_tombstone(self, index: int) -> bool:
+        """Whether the message only says that its key was deleted."""
+        return bool(self.tombstones) and bool(self.tombstones[index >> 3] >> (index & 7) & 1)
 
     def never_stored(self, index: int) -> int:
         """How many sequences before the index were given to messages that are not in the log: they have no subject."""
@@ -219,6 +237,7 @@ class Block:
                 "times": pack_column("q", self.times),
                 "expiries": b"" if self.expiries is None else pack_column("q", self.expiries),
                 "offset_floor": self.offset_floor,
+                "tombstones": self.tombstones,
             },
         )
 
@@ -234,7 +253,10 @@ class Block:
             len(sizes)
         }:
             raise ValueError("columns of a block that differ in length")
-        return cls(base, joined, subject_of, sizes, times, expiries, value["offset_floor"])
+        tombstones = value["tombstones"]
+        if len(tombstones) not in (0, (len(sizes) + 7) // 8):
+            raise ValueError(f"{len(tombstones)} bytes of tombstones for {len(sizes)} messages")
+        return cls(base, joined, subject_of, sizes, times, expiries, value["offset_floor"], tombstones)
 
 
 def build(
@@ -244,14 +266,16 @@ def build(
     times: Sequence[int],
     expiries: Sequence[int],
     offset_floor: int,
+    tombstones: bytes = b"",
 ) -> Block:
-    """A block of the given columns (at most BLOCK_SIZE long); ``expiries`` may be empty."""
+    """A block of the given columns (at most BLOCK_SIZE long); ``expiries`` and ``tombstones`` may be empty."""
     distinct = dict.fromkeys(subjects)
     subject_of = None
     if len(distinct) > 1:
         number = {subject: index for index, subject in enumerate(distinct)}
         subject_of = array("H", [number[subject] for subject in subjects])
-    return Block(base, _BETWEEN.join(distinct), subject_of, sizes, times, expiries or None, offset_floor)
+    joined = _BETWEEN.join(distinct)
+    return Block(base, joined, subject_of, sizes, times, expiries or None, offset_floor, tombstones)
 
 
 def pack_column(code: str, values: Sequence[int]) -> bytes:

@@ -47,6 +47,26 @@ class BodyLookup:
         """As :meth:`find`, of a message of this block."""
         return self._find_near(sequence) or self._find_beside(block.base, sequence)
 
+    def find_run(self, block: Block, first: int, behind: int) -> tuple[list[Headers], list[bytes | None]]:
+        """Headers and payloads of the messages [first, behind) of this block; None for a payload that only the log has."""
+        if self.may_have_some or first < self.copied_below:
+            found = [self.find_of(block, sequence) for sequence in range(first, behind)]
+            headers: list[Headers] = [() if one is None else one[0] for one in found]
+            return headers, [None if one is None else one[1] for one in found]
+        newest = None if self.recent is None else self.recent.first(self._incarnation)
+        if newest is not None and self.recent is not None and first >= newest:
+            return self.recent.find_run(self._incarnation, first, behind)
+        middle = behind if newest is None else min(newest, behind)
+        beside = self._packed_beside(block.base)
+        count = middle - first
+        headers, payloads = [()] * count, list[bytes | None]([None] * count)
+        if beside is not None:
+            headers, payloads = beside.find_run(first - block.base, middle - block.base)
+        if middle < behind:
+            more_headers, more_payloads = self.find_run(block, middle, behind)
+            return [*headers, *more_headers], [*payloads, *more_payloads]
+        return headers, payloads
+
     def _find_near(self, sequence: int) -> tuple[Headers, bytes] | None:
         """Among the newest of the shard, or kept in the table."""
         found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
@@ -60,12 +80,17 @@ class BodyLookup:
 
     def _find_beside(self, base: int, sequence: int) -> tuple[Headers, bytes] | None:
         """Beside the block that begins at ``base``."""
+        beside = self._packed_beside(base)
+        return None if beside is None else beside.find(sequence - base)
+
+    def _packed_beside(self, base: int) -> PackedBodies | None:
+        """All that is beside the block that begins at ``base``."""
         if self._beside[0] != base or self._beside[1] is None:
             data = self._overlay.companion(keys.of(keys.BLOCK, self._incarnation, base))
             self._beside = base, None if data is None else PackedBodies(data)
             if data is not None:
                 self._memory.caches.keep(self._incarnation, "bodies", len(data), self._let_go)
-        return None if self._beside[1] is None else self._beside[1].find(sequence - base)
+        return self._beside[1]
 
     def _let_go(self) -> None:
         self._beside = (0, None)

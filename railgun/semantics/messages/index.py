@@ -7,7 +7,7 @@ leaves the table at the end of the drain in which its last message goes, whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -143,17 +143,26 @@ class MessageIndex(BlockStore):
 
     # -- changing
 
-    def append(self, subject: str, size: int, time: int, expiry: int) -> int:
+    def append(self, subject: str, size: int, time: int, expiry: int, *, tombstone: bool = False) -> int:
         """One more message; its sequence."""
-        return self._tail.append(subject, size, time, expiry)
+        return self._tail.append(subject, size, time, expiry, tombstone=tombstone)
 
-    def extend(self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int]) -> int:
+    def extend(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int],
+        tombstones: Collection[int] = (),
+    ) -> int:
         """Append many at once; the sequence of the first. ``expiries``: of those that have one, by their place."""
-        return self._tail.extend(subjects, sizes, time, expiries)
+        return self._tail.extend(subjects, sizes, time, expiries, tombstones)
 
-    def extend_at(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+    def extend_at(
+        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
+    ) -> int:
         """Append many at once, each with a time of its own; the sequence of the first."""
-        return self._tail.extend_at(subjects, sizes, times)
+        return self._tail.extend_at(subjects, sizes, times, tombstones)
 
     def begin_at(self, sequence: int) -> None:
         """The next message gets this sequence, after :meth:`flush`: the tail is empty."""

@@ -89,6 +89,38 @@ class PackedBodies:
         self._at = at
         return headers, self._data[self._payload : self._payload + self._payload_sizes[at]]
 
+    def find_run(self, start: int, stop: int) -> tuple[list[Headers], list[bytes | None]]:
+        """Headers and payloads of the places [start, stop) of the block; None for a payload that is not here."""
+        at, end = bisect_left(self._indexes, start), bisect_left(self._indexes, stop)
+        places = accumulate(
+            self._payload_sizes[at:end], initial=self._first_payload + sum(self._payload_sizes[:at])
+        )
+        payloads = [self._data[a:b] for a, b in pairwise(places)]
+        headers = self._headers_of(at, end)
+        if end - at == stop - start:
+            return headers, list(payloads)
+        found = dict(zip(self._indexes[at:end], zip(headers, payloads, strict=True), strict=True))
+        whole = [found.get(index) for index in range(start, stop)]
+        return [() if one is None else one[0] for one in whole], [
+            None if one is None else one[1] for one in whole
+        ]
+
+    def _headers_of(self, at: int, end: int) -> list[Headers]:
+        if not self._counts:
+            return [()] * (end - at)
+        first = sum(self._counts[:at])
+        start = self._first_value + sum(self._value_sizes[:first])
+        found: list[Headers] = []
+        for count in self._counts[at:end]:
+            of_one: list[tuple[str, bytes]] = []
+            for place in range(first, first + count):
+                stop = start + self._value_sizes[place]
+                of_one.append((self._names[self._numbers[place]], self._data[start:stop]))
+                start = stop
+            first += count
+            found.append(of_one)
+        return found
+
 
 def _pack_narrow(values: Sequence[int]) -> bytes:
     """A column that is two bytes wide wherever its numbers fit, else four."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from railgun.model.headers import Headers
@@ -68,6 +69,32 @@ class RecentMessages:
         run = runs[at]
         index = bisect_left(run.sequences, sequence)
         return (run.headers[index], run.payloads[index]) if run.sequences[index] == sequence else None
+
+    def first(self, incarnation: int) -> int | None:
+        """The oldest message of the stream that is still here; None if there is none."""
+        runs = self._runs.get(incarnation)
+        return runs[0].sequences[0] if runs else None
+
+    def find_run(self, incarnation: int, first: int, behind: int) -> tuple[list[Headers], list[bytes | None]]:
+        """Headers and payloads of the sequences [first, behind); None for a payload that is not here."""
+        headers: list[Headers] = []
+        payloads: list[bytes | None] = []
+        runs = self._runs.get(incarnation, deque())
+        for run in islice(runs, bisect_left(runs, first, key=_last), None):
+            if first >= behind or run.sequences[0] >= behind:
+                break
+            at, end = bisect_left(run.sequences, first), bisect_left(run.sequences, behind)
+            last = run.sequences[end - 1]
+            if run.sequences[at] != first or last - first != end - 1 - at:
+                break  # it has gaps
+            headers += run.headers[at:end]
+            payloads += run.payloads[at:end]
+            first = last + 1
+        for sequence in range(first, behind):
+            found = self.find(incarnation, sequence)
+            headers.append(() if found is None else found[0])
+            payloads.append(None if found is None else found[1])
+        return headers, payloads
 
     def _drop_oldest(self) -> int:
         incarnation = self._order.popleft()

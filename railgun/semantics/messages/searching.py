@@ -148,6 +148,25 @@ def stretch(
     return runs, end, cost
 
 
+def stretch_down(
+    stored: StoredMessages, start: int, lowest: int, wanted: Filter, blocks: int
+) -> tuple[list[tuple[Block, int, int]], int, int]:
+    """As :func:`stretch`, from ``start`` down to ``lowest``: the highest runs first."""
+    runs: list[tuple[Block, int, int]] = []
+    cost, at = 0, start
+    for _ in range(blocks):
+        block = stored.block_up_to(at) if at >= lowest else None
+        if block is None or block.end <= lowest:
+            return runs, lowest - 1, cost
+        cost += _cost(block)
+        for index, count in reversed(runs_in(block, max(0, lowest - block.base), wanted)):
+            first, last = block.base + index, min(block.base + index + count, at + 1)
+            if first < last:
+                runs.append((block, first, last))
+        at = block.base - 1
+    return runs, at, cost
+
+
 def count_from(stored: StoredMessages, start: int, wanted: Filter) -> Steps[int]:
     """How many existing messages match from the sequence on; counts on the shorter side of it."""
     if not stored.messages or start > stored.last_seq:

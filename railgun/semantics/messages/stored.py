@@ -104,6 +104,12 @@ class StoredMessages:
             self._flush_index()
         return self.index.blocks(max(start, self.first_seq))
 
+    def block_up_to(self, sequence: int) -> Block | None:
+        """The last block that begins at the sequence or below it."""
+        if sequence >= self.index.tail_base:
+            self._flush_index()
+        return self.index.block_up_to(sequence) if self.messages else None
+
     def sizes(self, start: int, end: int) -> Sequence[int]:
         """What the messages of [start, end) count, which all exist."""
         if end > self.index.tail_base:
@@ -150,6 +156,10 @@ class StoredMessages:
         """The first sequence on the literal subject from ``start`` on, 0 if none; None if only looking at messages tells."""
         return self._by_subject.next(subject, start)
 
+    def all_of(self, subject: str) -> Collection[int] | None:
+        """The sequences on the literal subject, ascending; None if only looking at messages tells."""
+        return self._by_subject.sequences(subject)
+
     @property
     def subjects_sorted(self) -> bool:
         """Whether a search by subject can begin at once: the first one puts those in memory in order."""
@@ -185,14 +195,21 @@ class StoredMessages:
 
     # -- changing
 
-    def _add(self, subject: str, size: int, time: int, expiry: int) -> int:
-        sequence = self.index.append(subject, size, time, expiry)
+    def _add(self, subject: str, size: int, time: int, expiry: int, *, tombstone: bool = False) -> int:
+        sequence = self.index.append(subject, size, time, expiry, tombstone=tombstone)
         self._by_subject.add(subject, sequence)
         self._count(sequence, 1, size, time)
         return sequence
 
-    def _add_run(self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int]) -> int:
-        first = self.index.extend(subjects, sizes, time, expiries)
+    def _add_run(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int],
+        tombstones: Collection[int] = (),
+    ) -> int:
+        first = self.index.extend(subjects, sizes, time, expiries, tombstones)
         self._by_subject.add_run(subjects, first)
         self._count(first, len(sizes), sum(sizes), time)
         return first
@@ -203,6 +220,7 @@ class StoredMessages:
         sizes: list[int],
         time: int,
         expiries: Mapping[int, int],
+        tombstones: Collection[int],
         limit: int,
         rolled_up: Collection[int],
     ) -> tuple[int, list[tuple[int, str]]]:
@@ -210,7 +228,7 @@ class StoredMessages:
 
         The sequence of the first, and sequences and subjects of what is gone for them. :meth:`_move_first` must follow.
         """
-        first = self.index.extend(subjects, sizes, time, expiries)
+        first = self.index.extend(subjects, sizes, time, expiries, tombstones)
         gone = self._by_subject.add_capped(subjects, first, limit, rolled_up)
         freed = self.index.remove_some([sequence for sequence, _ in gone])
         self._count(first, len(sizes), sum(sizes), time)
@@ -231,8 +249,10 @@ class StoredMessages:
         self.last_seq = first + count - 1
         self.last_time = time
 
-    def _add_columns(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
-        first = self.index.extend_at(subjects, sizes, times)
+    def _add_columns(
+        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int]
+    ) -> int:
+        first = self.index.extend_at(subjects, sizes, times, tombstones)
         self._by_subject.add_run(subjects, first)
         self._count(first, len(sizes), sum(sizes), times[-1])
         return first

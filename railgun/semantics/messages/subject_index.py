@@ -101,6 +101,15 @@ class SubjectIndex:
         kept = self._sequences.get(subject) or self._read(subject)[1]
         return kept[bisect_left(kept, start)]
 
+    def sequences(self, subject: str) -> Collection[int] | None:
+        """The existing sequences on the subject, ascending; None if that is not known here."""
+        packed = self._find(subject)
+        if not packed:
+            return ()
+        if packed & COUNT_MASK == 1:
+            return (packed >> COUNT_BITS,)
+        return None if self._sequences is None else self._sequences.get(subject) or self._read(subject)[1]
+
     def matching(self, chosen: Filter | None = None) -> dict[str, int]:
         """Subject to the number of its messages."""
         if chosen is not None and chosen.literal is not None:

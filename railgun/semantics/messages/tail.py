@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from railgun.model.subjects import Filter
+from railgun.protocol.read_records import pack_bits
 from railgun.semantics.messages.blocks import BLOCK_SIZE, Block, Entry, build
 
 
@@ -17,6 +18,7 @@ class Tail:
         self._sizes: list[int] = []
         self._times: list[int] = []
         self._expiries: dict[int, int] = {}  # by index
+        self._tombstones: set[int] = set()
         self._removed: set[int] = set()
 
     def __len__(self) -> int:
@@ -59,13 +61,16 @@ class Tail:
             self._sizes[index],
             self._times[index],
             self._expiries.get(index, 0),
+            index in self._tombstones,
         )
 
     # -- changing
 
-    def append(self, subject: str, size: int, time: int, expiry: int) -> int:
+    def append(self, subject: str, size: int, time: int, expiry: int, *, tombstone: bool = False) -> int:
         """One more message; its sequence."""
         sequence = self.end
+        if tombstone:
+            self._tombstones.add(len(self._sizes))
         if expiry:
             self._expiries[len(self._sizes)] = expiry
         self._subjects.append(subject)
@@ -73,9 +78,17 @@ class Tail:
         self._times.append(time)
         return sequence
 
-    def extend(self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int]) -> int:
+    def extend(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int],
+        tombstones: Collection[int] = (),
+    ) -> int:
         """Many more at once; the sequence of the first. ``expiries``: of those that have one, by their place."""
         sequence, before = self.end, len(self._sizes)
+        self._tombstones.update(before + place for place in tombstones)
         for place, expiry in expiries.items():
             self._expiries[before + place] = expiry
         self._subjects += subjects
@@ -83,9 +96,12 @@ class Tail:
         self._times += [time] * len(sizes)
         return sequence
 
-    def extend_at(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+    def extend_at(
+        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
+    ) -> int:
         """Many more at once, each with a time of its own; the sequence of the first."""
         sequence = self.end
+        self._tombstones.update(len(self._sizes) + place for place in tombstones)
         self._subjects += subjects
         self._sizes += sizes
         self._times += times
@@ -120,8 +136,14 @@ class Tail:
             self._times[start:stop],
             expiries if any(expiries) else [],
             offset_floor,
+            self._stones(start, stop),
         )
         for index in self._removed:
             if start <= index < stop:
                 block.mark_removed(index - start)
         return block
+
+    def _stones(self, start: int, stop: int) -> bytes:
+        if not self._tombstones:
+            return b""
+        return pack_bits((place - start for place in self._tombstones if start <= place < stop), stop - start)

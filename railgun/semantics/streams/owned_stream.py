@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from itertools import takewhile
 
 from railgun.model.durations import to_nanos
-from railgun.model.headers import Headers
+from railgun.model.headers import Headers, is_tombstone
 from railgun.model.stream_config import BUCKET, StreamConfig
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
@@ -187,7 +187,7 @@ class OwnedStream(StoredMessages):
         payload: bytes = b"",
     ) -> int:
         """One more message; its sequence. The limits are the caller's business."""
-        sequence = self._add(subject, size, time, expiry)
+        sequence = self._add(subject, size, time, expiry, tombstone=bool(headers) and is_tombstone(headers))
         if expiry not in (0, NEVER):
             self.expiry.add(abs(expiry), sequence)
         if self.bodies.keeps:
@@ -199,13 +199,18 @@ class OwnedStream(StoredMessages):
         return self.config.retention != "interest" or self.consumers.interested(subject)
 
     def store_run(
-        self, subjects: list[str], sizes: list[int], time: int, expiries: Mapping[int, int] | None = None
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int] | None = None,
+        tombstones: Collection[int] = (),
     ) -> int:
         """Many messages without kept bodies; the sequence of the first. ``expiries``: of those that have one, by their place.
 
-        Only where subjects have no limit.
+        ``tombstones``: the places of those that only say that their key was deleted. Only where subjects have no limit.
         """
-        first = self._add_run(subjects, sizes, time, expiries or {})
+        first = self._add_run(subjects, sizes, time, expiries or {}, tombstones)
         self._watch_ends(first, expiries or {})
         return first
 
@@ -215,6 +220,7 @@ class OwnedStream(StoredMessages):
         sizes: list[int],
         time: int,
         expiries: Mapping[int, int],
+        tombstones: Collection[int],
         rolled_up: Collection[int],
         headers: list[Headers],
         payloads: list[bytes],
@@ -224,7 +230,7 @@ class OwnedStream(StoredMessages):
         ``rolled_up``: the places of messages before which all on their subject go.
         """
         first, gone = self._add_capped(
-            subjects, sizes, time, expiries, self.config.max_msgs_per_subject, rolled_up
+            subjects, sizes, time, expiries, tombstones, self.config.max_msgs_per_subject, rolled_up
         )
         self._watch_ends(first, expiries)
         if self.bodies.keeps:
@@ -242,9 +248,11 @@ class OwnedStream(StoredMessages):
             if expiry != NEVER:
                 self.expiry.add(abs(expiry), first + place)
 
-    def store_columns(self, subjects: list[str], sizes: list[int], times: list[int]) -> int:
+    def store_columns(
+        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
+    ) -> int:
         """As :meth:`store_run`, with a time for each message."""
-        return self._add_columns(subjects, sizes, times)
+        return self._add_columns(subjects, sizes, times, tombstones)
 
     @property
     def compacted(self) -> bool:

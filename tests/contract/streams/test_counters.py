@@ -274,32 +274,6 @@ def test_a_counter_adds_tells_its_total_and_remembers(rg: railgun.Railgun, count
     assert (hits.value(), hits.history(), hits.add(2)) == (0, [], 2)
 
 
-def test_a_history_is_whole_though_its_owner_stands_still(
-    rg: railgun.Railgun, counting: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fetches that bring nothing, bring a part, or find the consumer gone, as where the owner answers too late."""
-    hits = rg.counter(f"{counting().name}.hits")
-    for _ in range(6):
-        hits.add()
-    fetch, calls = railgun.Consumer.fetch, []
-
-    def late(reader: railgun.Consumer, count: int, wait: float) -> list[railgun.Message]:
-        calls.append(count)
-        if len(calls) == 1:
-            return []
-        if len(calls) == 2:
-            return fetch(reader, 2, wait)
-        if len(calls) == 3:
-            raise railgun.ConsumerNotFound(404, 10014, "consumer not found")
-        if len(calls) == 4:
-            fetch(reader, 1, wait)  # which the reader never sees
-        return fetch(reader, count, wait)
-
-    monkeypatch.setattr(railgun.Consumer, "fetch", late)
-    assert [one.total for one in hits.history()] == [1, 2, 3, 4, 5, 6]
-    assert len(calls) > 4
-
-
 @pytest.mark.rule("DUP-16")
 def test_an_add_with_an_id_counts_once(rg: railgun.Railgun, counting: Counting) -> None:
     hits = rg.counter(f"{counting().name}.hits")

@@ -7,6 +7,7 @@ a difference is a new format, to be written down in docs/record-format.md, and n
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -31,6 +32,7 @@ from railgun.protocol.commands import (
     Pull,
 )
 from railgun.protocol.leases import Lease
+from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Answer, Frame, Located, PackReply, ReplyBatch
 from railgun.protocol.sourcing import SourceCommand, SourceLease
 from railgun.protocol.topics import Names
@@ -131,6 +133,27 @@ CODED = {
         ReplyBatch(0, 5, [PackReply("A", 1, [(0, 1, 1)], [], []), PackReply("B", 2, [(0, 3, 7)], [], [], [(0, 5), (2, -6)])], [], []),
         ReplyBatch.decode,
     ),
+    "get_pack": Coded(GetPack("ORDERS", "client-1", 7, b"", [41, 42], []), GetPack.decode),
+    "get_pack, by subject": Coded(
+        GetPack("ORDERS", "client-1", 7, b"\x00\x01\x02", [41, 0, 5], ["", "orders.a", "orders.>"]), GetPack.decode
+    ),
+    "read_request": Coded(
+        ReadRequest("ORDERS", "client-1", 8, ["orders.42.>"], 5, 0, None, TIME, 900, True, False, "headers", 1_024, 65_536),
+        ReadRequest.decode,
+    ),
+    "reply_batch, reads": Coded(
+        ReplyBatch(
+            0, 5, [], [], [],
+            [
+                ReadReply(
+                    7, "railgun.log.ORDERS", 3, array("H", [1, 0]), array("q", [41, 42]), array("q", [TIME, TIME + 1]), ["orders.a", "orders.b"],
+                    [HEADERS, []], [b"one", b""], array("q", [-1, 60]), frozenset({1}), [(2, Refusal(404, 10037, "no message found"))],
+                ),
+                ReadReply(8, "railgun.log.ORDERS", 3, array("H"), array("q", [41]), array("q", [TIME]), ["orders.a"], [], [], array("q"), end=50, next=42, refusals=[]),
+            ],
+        ),
+        ReplyBatch.decode,
+    ),
     "registry_cluster": Coded(
         registry.Protected("main", "railgun", 12, 2), lambda data: registry.parse(registry.CLUSTER_KEY, data)
     ),
@@ -146,7 +169,7 @@ CHANGELOG: dict[str, dict[str, Any]] = {
     },
     "message_block": {
         "subjects": ["orders.a\0orders.b"], "subject_of": b"\x00\x00\x01\x00", "sizes": b"\x64\x00\x00\x00" * 2,
-        "times": TIME.to_bytes(8, "little") * 2, "expiries": b"", "offset_floor": 50,
+        "times": TIME.to_bytes(8, "little") * 2, "expiries": b"", "offset_floor": 50, "tombstones": b"\x02",
     },
     "message_body": {"headers": [{"name": "kind", "value": b"\x00"}], "payload": b"one"},
     "id_block": {"time": TIME, "ids": ["a-1", "a-2"], "sequences": b""},
@@ -247,7 +270,18 @@ def test_commands_of_a_version_before_hand_overs_are_read() -> None:
 
 def test_answers_of_a_version_before_counters_are_read() -> None:
     sample = CODED["reply_batch"]
-    assert sample.decode(bytes.fromhex(GOLDEN["reply_batch"])[:-1]) == sample.value
+    assert sample.decode(bytes.fromhex(GOLDEN["reply_batch"])[:-2]) == sample.value
+
+
+def test_answers_of_a_version_before_reads_are_read() -> None:
+    sample = CODED["reply_batch, values"]
+    assert sample.decode(bytes.fromhex(GOLDEN["reply_batch, values"])[:-1]) == sample.value
+
+
+def test_blocks_of_a_version_before_tombstones_are_read() -> None:
+    sample = CHANGELOG["message_block"]
+    older = bytes.fromhex(GOLDEN["message_block"])[:-2]
+    assert avro.decode("message_block", older) == sample | {"tombstones": b""}
 
 
 def test_totals_of_a_version_before_sources_are_read() -> None:

@@ -26,6 +26,7 @@ from railgun.model.stream_config import StreamConfig
 from railgun.protocol import advisory_record, log_record, registry, replies
 from railgun.protocol import avro as wire
 from railgun.protocol.leases import Lease
+from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import ReplyBatch
 from railgun.protocol.unreadable import Unreadable
 from tests.support.transports import registered
@@ -163,13 +164,31 @@ def test_a_lease_whose_columns_do_not_fit_is_skipped(fields: dict[str, Any]) -> 
     assert isinstance(replies.parse(ReplyBatch(1, 5, [], [], [lease]).encode()), Unreadable)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"times": []},
+        {"subjects": ["a"]},
+        {"payloads": [b""]},
+        {"headers": [[("a", b"b")]]},
+        {"offsets": [1]},
+        {"indexes": [1]},
+        {"sequences": [1, 2, 3]},
+    ],
+)
+def test_a_read_whose_columns_do_not_fit_is_skipped(fields: dict[str, Any]) -> None:
+    page = ReadReply(1, "log", 1, [], [1, 2], [1, 2], ["a", "b"], [], [b"x", b"y"])
+    assert isinstance(replies.parse(ReplyBatch(1, 5, [], [], [], [page]).encode()), ReplyBatch)
+    broken = page._replace(**fields)
+    assert isinstance(replies.parse(ReplyBatch(1, 5, [], [], [], [broken]).encode()), Unreadable)
+
+
 CALLS = [
     streams.stream_info("A"),
     streams.list_streams(),
     streams.purge("A", subject=None, sequence=None, keep=None),
     shards.ping(0),
     streams.delete_stream("A"),
-    streams.get_message("A", seq=1),
     consumers.consumer_info("A", "C"),
     consumers.list_consumers("A", 0),
 ]

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from railgun.client.facade.sync.stream import Stream
-from railgun.client.operations import counters, streams
-from railgun.errors import ConsumerNotFound, MessageNotFound, RequestTimeout
+from railgun.client.operations import counters
 from railgun.model.counters import Increment
 
 if TYPE_CHECKING:
     from railgun.client.facade.sync.calls import Calls
-
-_AT_ONCE = 500  # increments that are read together
 
 
 class Counter:
@@ -43,66 +38,14 @@ class Counter:
         """The total; 0 where nothing was counted, or everything was purged."""
         connection = self._railgun.connection
         stream, subject = self._place()
-        found = self._railgun.run_steps(counters.newest(connection, stream, subject, connection.timeout))
+        found = self._railgun.run_steps(counters.newest(connection, stream, subject))
         return 0 if found is None else found.total
 
     def history(self) -> list[Increment]:
-        """The increments that are still stored, oldest first, up to the newest at the time of the call.
-
-        A consumer reads them, which is gone afterwards. Raises RequestTimeout if nothing more comes.
-        """
-        connection = self._railgun.connection
+        """The increments that are still stored, oldest first, up to the newest at the time of the call."""
         stream, subject = self._place()
-        newest = self._railgun.run_steps(counters.newest(connection, stream, subject, connection.timeout))
-        if newest is None:
-            return []
-        increments: list[Increment] = []
-        of = Stream(self._railgun, stream)
-        following, deadline = 1, time.monotonic() + connection.timeout
-        while True:
-            found = self._read(of, subject, following, newest.sequence)
-            increments += found
-            if found:
-                following, deadline = found[-1].sequence + 1, time.monotonic() + connection.timeout
-            if following > newest.sequence or not self._more(stream, subject, following, newest.sequence):
-                return increments  # what is missing was removed meanwhile
-            if time.monotonic() > deadline:
-                raise RequestTimeout(
-                    f"the increments from {following} on did not come within {connection.timeout:g} s"
-                )
-
-    def _read(self, of: Stream, subject: str, start: int, end: int) -> list[Increment]:
-        """Increments from ``start`` to ``end``, in order and without a gap; the last ones may be missing."""
-        increments: list[Increment] = []
-        reader = of.create_consumer(
-            ack_policy="none",
-            filter_subject=subject,
-            mem_storage=True,
-            deliver_policy="by_start_sequence",
-            opt_start_seq=start,
-        )
-        try:
-            while not increments or increments[-1].sequence < end:
-                messages = reader.fetch(_AT_ONCE, 0.05)
-                numbers = [one.consumer_sequence for one in messages]
-                first = len(increments) + 1
-                if not messages or numbers != list(range(first, first + len(numbers))):
-                    break
-                increments += [counters.increment_of(one, of.name) for one in messages]
-        except ConsumerNotFound:
-            pass  # nothing was heard of it for too long: the next one goes on from here
-        finally:
-            with suppress(ConsumerNotFound):
-                of.delete_consumer(reader.name)
-        return [one for one in increments if one.sequence <= end]
-
-    def _more(self, stream: str, subject: str, start: int, end: int) -> bool:
-        """Whether the subject has a message from ``start`` to ``end``."""
-        asked = streams.get_message(stream, seq=start, next_by_subj=subject)
-        try:
-            return (self._railgun.call(asked)).sequence <= end
-        except MessageNotFound:
-            return False
+        found = Stream(self._railgun, stream).read(subject)
+        return [counters.increment_of(message, stream) for message in found]
 
     def _place(self) -> tuple[str, str]:
         connection = self._railgun.connection

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from railgun.client.facade.sync.consumer import Consumer
 from railgun.client.facade.sync.ordered import OrderedConsumer
-from railgun.client.operations import consumers, streams
+from railgun.client.facade.sync.stream_read import Read
+from railgun.client.operations import consumers, reading, streams
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.messages import StoredMessage, StreamInfo
+from railgun.protocol.read_records import BY_SEQUENCE, LAST, NEXT
 
 if TYPE_CHECKING:
     from railgun.client.facade.sync.calls import Calls
@@ -32,15 +36,59 @@ class Stream:
 
     def get(self, sequence: int) -> StoredMessage:
         """The message of that sequence. Raises MessageNotFound (GET-01)."""
-        return self._railgun.call(streams.get_message(self.name, seq=sequence))
+        return self._get(BY_SEQUENCE, sequence=sequence)
 
     def get_last(self, subject: str) -> StoredMessage:
         """The newest message on the subject, wildcards allowed. Raises MessageNotFound (GET-02)."""
-        return self._railgun.call(streams.get_message(self.name, last_by_subj=subject))
+        return self._get(LAST, subject=subject)
 
     def get_next(self, subject: str, *, sequence: int | None = None) -> StoredMessage:
         """The first message on the subject from that sequence on. Raises MessageNotFound (GET-03)."""
-        return self._railgun.call(streams.get_message(self.name, next_by_subj=subject, seq=sequence))
+        return self._get(NEXT, subject=subject, sequence=sequence or 0)
+
+    def _get(self, form: int, *, sequence: int = 0, subject: str = "") -> StoredMessage:
+        connection = self._railgun.connection
+        return self._railgun.run_steps(
+            reading.get(connection, self.name, form, sequence=sequence, subject=subject)
+        )
+
+    def get_many(self, sequences: Iterable[int]) -> dict[int, StoredMessage]:
+        """The messages of these sequences, in one request; those that do not exist are left out."""
+        return self._railgun.run_steps(
+            reading.get_many(self._railgun.connection, self.name, BY_SEQUENCE, sequences)
+        )
+
+    def get_last_many(self, subjects: Iterable[str]) -> dict[str, StoredMessage]:
+        """The newest message on each of these subjects, in one request; subjects without one are left out."""
+        return self._railgun.run_steps(reading.get_many(self._railgun.connection, self.name, LAST, subjects))
+
+    def read(
+        self,
+        subject: str | Sequence[str] | None = None,
+        *,
+        start: int | datetime | None = None,
+        end: int | datetime | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        headers_only: bool = False,
+        last_per_subject: bool = False,
+    ) -> Read:
+        """The messages that the stream holds now, in order: all, or those on a subject or several, wildcards allowed.
+
+        ``start`` and ``end``: a sequence or a datetime, both included. ``reverse``: the newest first. ``headers_only``: without
+        payloads, with their size in ``Nats-Msg-Size``. ``last_per_subject``: only the newest message of each subject.
+        """
+        asked = reading.asked_for(
+            self.name,
+            subject,
+            start,
+            end,
+            reverse=reverse,
+            limit=limit,
+            headers_only=headers_only,
+            last_per_subject=last_per_subject,
+        )
+        return Read(self._railgun, asked, limit)
 
     def delete_message(self, sequence: int, *, erase: bool = True) -> None:
         """Remove one message; ``erase=False`` only unlinks it. Raises MessageNotFound, NotPermitted, StreamSealed."""

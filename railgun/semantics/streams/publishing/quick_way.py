@@ -71,6 +71,7 @@ class QuickWay:
         names = {name for given in headers for name, _ in given}
         self._lengths = {name: len(name.encode("utf-8")) + 3 for name in names}
         self._special = names & _SAYS_SOMETHING
+        self._may_delete = not names.isdisjoint((h.KV_OPERATION, h.MARKER_REASON))
         self._tracks = not names.isdisjoint((h.EXPECTED_LAST_SUBJECT_SEQUENCE, h.ROLLUP))
         self._per_subject = state.config.max_msgs_per_subject
         # What an origin adds to a message with other headers, and to one without.
@@ -256,12 +257,13 @@ class QuickWay:
         subjects, payloads = self._subjects[start:stop], self._payloads[start:stop]
         headers = with_origin(self._headers[start:stop] or [()] * count, state.origin)
         expiries = {place: lifetime.ends(time) for place, lifetime in self._expiries.items() if place < count}
+        tombstones = self._tombstones(headers)
         if self._per_subject > 0:
             first = state.store_capped(
-                subjects, self._sizes, time, expiries, self._rolled_up, headers, payloads
+                subjects, self._sizes, time, expiries, tombstones, self._rolled_up, headers, payloads
             )
         else:
-            first = state.store_run(subjects, self._sizes, time, expiries)
+            first = state.store_run(subjects, self._sizes, time, expiries, tombstones)
             if state.bodies.keeps:
                 state.bodies.keep_run(first, headers, payloads, ())
         state.last_msg_id = self._ids[count - 1] if self._ids else ""
@@ -273,6 +275,9 @@ class QuickWay:
         log.payloads += payloads
         log.times += repeat(time, count)
         return first
+
+    def _tombstones(self, headers: list[Headers]) -> list[int]:
+        return h.tombstones_among(headers) if self._may_delete else []
 
     def _accept(self, ids: list[str], first: int, time: int) -> None:
         """DUP-12: after every refusal."""

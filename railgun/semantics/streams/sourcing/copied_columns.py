@@ -83,17 +83,19 @@ def _store_columns(
     headers: list[Headers],
 ) -> None:
     state, log = target.state, target.log
+    tombstones = h.tombstones_among(headers)
     if mirrors:
         at = 0
         for first, count in zip(lease.sequences, lease.counts, strict=True):
             state.jump(first)
             end = at + count
-            state.store_columns(subjects[at:end], sizes[at:end], lease.times[at:end])
+            deleted = [place - at for place in tombstones if at <= place < end]
+            state.store_columns(subjects[at:end], sizes[at:end], lease.times[at:end], deleted)
             log.sequences += range(first, first + count)
             at = end
         log.times += lease.times
     else:
-        first = state.store_run(subjects, sizes, target.time)
+        first = state.store_run(subjects, sizes, target.time, tombstones=tombstones)
         log.sequences += range(first, first + len(sizes))
         log.times += [target.time] * len(sizes)
     state.last_msg_id = ""

@@ -1,0 +1,31 @@
+"""A finite read of a stream: ``async for message in orders.read("orders.42.>")``.
+
+Nothing is asked for before the iteration begins; each iteration reads anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from railgun.client.operations.reading import PagedRead
+from railgun.model.messages import StoredMessage
+from railgun.protocol.read_records import ReadRequest
+
+if TYPE_CHECKING:
+    from railgun.client.facade.aio.calls import AsyncCalls
+
+
+class AsyncRead:
+    """The messages that a stream holds when the iteration begins, in order, made by ``Stream.read``."""
+
+    def __init__(self, railgun: AsyncCalls, asked: ReadRequest, limit: int | None) -> None:
+        self._railgun = railgun
+        self._asked = asked
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[StoredMessage]:
+        pages = PagedRead(self._railgun.connection, self._asked, self._limit)
+        while (page := await self._railgun.run_steps(pages.messages())) is not None:
+            for message in page:
+                yield message
