@@ -44,6 +44,16 @@ _COMPACTED: Final = {
     "delete.retention.ms": str(DELETE_RETENTION_MS),
 }
 
+# Of a log that is compacted. Kafka never cleans the segment that is written to, so it is closed early; it cleans once a part of the
+# log is new, and whatever part it is after an hour. A client that was leased a message has the time to read it.
+_LOG_COMPACTION: Final = {
+    "segment.bytes": str(16 * 1024 * 1024),
+    "segment.ms": str(10 * 60_000),
+    "min.compaction.lag.ms": str(60_000),
+    "max.compaction.lag.ms": str(60 * 60_000),
+    "delete.retention.ms": str(DELETE_RETENTION_MS),
+}
+
 
 class TopicError(RailgunError):
     """The broker refused to create, change or delete a topic; ``error`` is Kafka's own."""
@@ -87,6 +97,7 @@ def log_settings(*, compacted: bool) -> dict[str, str]:
     return {
         **_SIZE,
         **_FOREVER,
+        **(_LOG_COMPACTION if compacted else {}),
         # Compaction drops what a later record of the same subject replaced. `delete` stays on beside it, without any
         # retention, because Kafka refuses DeleteRecords on a topic that only compacts.
         "cleanup.policy": "compact,delete" if compacted else "delete",

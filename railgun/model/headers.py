@@ -28,6 +28,8 @@ COUNTER_SOURCES = "Nats-Counter-Sources"
 BATCH_ID = "Nats-Batch-Id"
 BATCH_SEQUENCE = "Nats-Batch-Sequence"
 BATCH_COMMIT = "Nats-Batch-Commit"
+KV_ORIGIN_SERVER = "KV-Origin-Server"
+KV_ORIGIN_CLUSTER = "KV-Origin-Cluster"
 KV_OPERATION = "KV-Operation"
 
 # on direct-get and other replies

@@ -10,7 +10,7 @@ import io
 import json
 from contextlib import suppress
 from copy import deepcopy
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,33 @@ def _decode(name: str, shape: Any, data: bytes, *, later: bool = False) -> dict[
         raise WireError(f"not a {name}: {len(data) - source.tell()} bytes too many")
     assert isinstance(value, dict)
     return value
+
+
+# -- parts that are written by hand, because there is one for each message
+
+
+@lru_cache(4096)
+def _length(size: int) -> bytes:
+    """A length: seven bits in each byte, the lowest first, after a sign that is always plus."""
+    left, found = size << 1, bytearray()
+    while left > 127:
+        found.append(left & 127 | 128)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+def encode_bytes(value: bytes) -> bytes:
+    """A field of the type ``bytes`` or ``string``."""
+    return _length(len(value)) + value
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """The field that holds the headers of a message."""
+    if not headers:
+        return _length(0)
+    pairs = [encode_bytes(name.encode("utf-8")) + encode_bytes(value) for name, value in headers]
+    return _length(len(headers)) + b"".join(pairs) + _length(0)
 
 
 def headers_out(headers: Headers) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.headers import Headers
 from railgun.protocol import avro as wire
 from railgun.protocol.avro import WireError
 from railgun.protocol.commands import Forward
@@ -60,6 +61,7 @@ class ShardCore:
         read_log: ReadLog | None = None,
         memory: WorkerMemory | None = None,
         quarantined: Mapping[str, str] = MappingProxyType({}),
+        origin: Headers = (),
     ) -> None:
         """``hears_time``: :meth:`committed` is told the brokers' time, by which messages age then.
         ``read_log``: how to read messages that are not at hand from their log; None: they cannot be read.
@@ -67,6 +69,7 @@ class ShardCore:
         ``memory``: of the worker, shared with its other shards; None: the shard is alone.
         ``quarantined``: log topics that cannot be written just now, with the reasons: publishes to their streams are refused.
         It belongs to the driver, which never changes it while :meth:`apply` runs.
+        ``origin``: the headers that say where a value of a bucket was stored (KV-40).
         """
         self.partition = partition
         self.cursor = Cursor()
@@ -76,7 +79,7 @@ class ShardCore:
         self._clock = ShardClock(adjustable=test_clock, hears=hears_time)
         self._open = OpenDrain(self._clock, 0)
         memory = memory or WorkerMemory()
-        self._streams = OwnedStreams(partition, names, limits, self._overlay, memory, self._send)
+        self._streams = OwnedStreams(partition, names, limits, self._overlay, memory, self._send, origin)
         self._captures = Captures(self._overlay, partition, partitions, self._send)
         self._registrar = Registrar(self._overlay, partitions, limits, self._captures, self._send)
         self._consumers = ConsumerRoom(partition, partitions, self._streams, limits, self._captures, read_log)

@@ -153,6 +153,14 @@ class Overlay:
     def delete(self, key: bytes) -> None:
         self._changes[key] = None
 
+    def change(self, changes: Changes) -> None:
+        """Many at once, which is cheaper than one by one."""
+        self._changes.update(changes)
+
+    def forget(self, key: bytes) -> None:
+        """As :meth:`delete`, of a key that the table does not hold: the drain says nothing of it."""
+        self._changes.pop(key, None)
+
     def discard(self, key: bytes) -> None:
         """As :meth:`delete`, of a key that the table may not hold: then the drain says nothing of it."""
         self._changes.pop(key, None)

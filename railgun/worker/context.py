@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topic_admin import Topics
 from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.headers import Headers
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
 from railgun.shard.clock import SteadyClock
@@ -31,6 +32,7 @@ class ShardContext:
     limits: ClusterLimits
     test_clock: bool
     node: str
+    origin: Headers  # of values that this worker stores (KV-40)
     folder: Path
     identity: str  # of the changelog topic
     admin: AdminClient

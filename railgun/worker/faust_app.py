@@ -27,6 +27,7 @@ from railgun.kafka.settings import KafkaSettings
 from railgun.kafka.topic_admin import Topics
 from railgun.protocol.registry import Protected
 from railgun.semantics.messages.budget import WorkerMemory
+from railgun.semantics.streams.publishing.origin import origin_headers
 from railgun.shard.clock import SteadyClock
 from railgun.state.folder import StateFolder
 from railgun.worker.context import ShardContext
@@ -99,6 +100,7 @@ class RailgunApp(faust.App):
             self.kafka_admin, topics, outbox, self.on_thread_crash
         )
         housekeeping.start()
+        node = settings.node.name or f"{socket.gethostname()}-{os.getpid()}"
         return ShardContext(
             kafka=settings.kafka,
             names=settings.names,
@@ -106,7 +108,8 @@ class RailgunApp(faust.App):
             reply_factor=held.reply_factor,
             limits=settings.limits,
             test_clock=settings.node.test_clock,
-            node=settings.node.name or f"{socket.gethostname()}-{os.getpid()}",
+            node=node,
+            origin=origin_headers(node, settings.cluster.name),
             folder=folder.path,
             identity=topics.identity(settings.names.changelog),
             admin=self.kafka_admin,

@@ -78,6 +78,24 @@ class RailgunClient:
 
         self._runner.run(always_so_many(one, range(batches), at_once))
 
+    def create_bucket(self, name: str) -> None:
+        config = railgun.StreamConfig(
+            name=f"KV_{name}",
+            subjects=[f"kv.{name}.*"],
+            max_msgs_per_subject=1,
+            allow_direct=True,
+            allow_rollup_hdrs=True,
+            allow_atomic=True,
+            allow_msg_ttl=True,
+            metadata={"_railgun.bucket": name},
+        )
+        self.sync.create_stream(config)
+
+    def put_all(self, bucket: str, keys: Sequence[str], value: bytes, at_once: int) -> None:
+        self._runner.run(
+            always_so_many(lambda key: self._async.publish(f"kv.{bucket}.{key}", value), keys, at_once)
+        )
+
     def publish(self, subject: str, payload: bytes) -> None:
         self.sync.publish(subject, payload)
 

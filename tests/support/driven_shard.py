@@ -232,6 +232,7 @@ class Driven:
             limits=ClusterLimits(),
             test_clock=False,
             node="test",
+            origin=(),
             folder=folder,
             identity="changelog",
             clock=SteadyClock(guard=threading.Lock()),

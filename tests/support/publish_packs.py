@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
-from railgun.model.stream_config import StreamConfig, SubjectTransform
+from railgun.model.stream_config import BUCKET, StreamConfig, SubjectTransform
 from railgun.protocol.topics import Names
+from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import batches, publish
+from railgun.semantics.streams.publishing.origin import origin_headers
 from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
 from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.state.table import MemoryTable, Overlay
@@ -33,7 +35,8 @@ class Pack(NamedTuple):
 
 
 def stream(config: StreamConfig) -> OwnedStream:
-    return OwnedStream(Overlay(MemoryTable()), "S", 1, config, 0, Names().log("S"))
+    memory = ShardMemory(origin=origin_headers("node", "cell"))
+    return OwnedStream(Overlay(MemoryTable()), "S", 1, config, 0, Names().log("S"), memory)
 
 
 def visible(state: OwnedStream) -> dict[str, Any]:
@@ -48,7 +51,7 @@ def visible(state: OwnedStream) -> dict[str, Any]:
         "entries": list(state.iterate()),
         "subjects": state.subjects(),
         "ids": state.window.everything(),
-        "tombstones": state.tombstones,
+        "tombstones": state.log_keys.tombstones(),
         "bodies": list(state.overlay.scan(b"p")),
         "totals": list(state.overlay.scan(b"t")),
     }
@@ -60,7 +63,7 @@ configs = st.builds(
     dict,
     max_msgs=st.sampled_from([-1, -1, 1, 3, 7]),
     max_bytes=st.sampled_from([-1, -1, 150, 400]),
-    max_msgs_per_subject=st.sampled_from([-1, -1, -1, 1, 2]),
+    max_msgs_per_subject=st.sampled_from([-1, -1, 1, 1, 2]),
     max_msg_size=st.sampled_from([-1, -1, 20]),
     discard=st.sampled_from(["old", "old", "new"]),
     discard_new_per_subject=st.booleans(),
@@ -70,6 +73,8 @@ configs = st.builds(
     allow_msg_ttl=st.booleans(),
     duplicate_window=st.sampled_from([0.0, 1e-8, 100.0]),
     allow_msg_counter=st.booleans(),
+    deny_purge=st.sampled_from([False, False, True]),
+    metadata=st.sampled_from([None, {BUCKET: "B"}]),
     transform=st.booleans(),
 ).map(
     lambda fields: StreamConfig(
@@ -97,6 +102,8 @@ conditions = st.sampled_from(
         (h.EXPECTED_STREAM, b"S"),
         (h.EXPECTED_STREAM, b"T"),
         (h.ROLLUP, b"sub"),
+        (h.ROLLUP, b"SUB"),
+        (h.KV_ORIGIN_SERVER, b"forged"),
         (h.ROLLUP, b"all"),
         (h.TTL, b"5"),
         (h.TTL, b"never"),

@@ -6,6 +6,7 @@ runs stays there until the drain is sealed.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +17,7 @@ from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
-CACHED_BLOCKS = 64
+CACHED_BLOCKS = 512  # of one stream, at most: what all streams hold together has a bound of its own
 
 
 class BlockStore:
@@ -27,10 +28,13 @@ class BlockStore:
         self._caches = caches
         self._incarnation = incarnation
         self._cache: OrderedDict[int, Block] = OrderedDict()
+        self._bases: list[int] = []  # of the cache, ascending
         self._dirty: dict[int, Block] = {}  # blocks whose bitmap changed in this drain
         self._hint: Block | None = None  # where the last look-up ended: neighbours follow each other
 
     def _remember(self, block: Block) -> None:
+        if block.base not in self._cache:
+            insort(self._bases, block.base)
         self._cache[block.base] = block
         self._caches.keep(self._incarnation, block.base, block.memory, partial(self._let_go, block.base))
         if len(self._cache) > CACHED_BLOCKS:
@@ -39,9 +43,21 @@ class BlockStore:
             self._let_go(oldest)
 
     def _let_go(self, base: int) -> None:
-        dropped = self._cache.pop(base, None)
+        dropped = self._uncache(base)
         if dropped is not None and dropped is self._hint:
             self._hint = None  # a second copy of the block must not live beside this one
+
+    def _uncache(self, base: int) -> Block | None:
+        dropped = self._cache.pop(base, None)
+        if dropped is not None:
+            del self._bases[bisect_left(self._bases, base)]
+        return dropped
+
+    def _cached(self, sequence: int) -> Block | None:
+        """The block of this message, if it is in memory."""
+        at = bisect_right(self._bases, sequence)
+        block = self._cache[self._bases[at - 1]] if at else None
+        return None if block is None or sequence >= block.end else block
 
     def _load(self, base: int, data: bytes, bitmaps: Following | None = None) -> Block:
         """The block; ``bitmaps`` are those of it and all that follow, if they are at hand."""
@@ -63,11 +79,7 @@ class BlockStore:
     def _block_of(self, sequence: int) -> Block | None:
         block = self._hint
         if block is None or not block.base <= sequence < block.end:
-            following = None if block is None else self._cache.get(block.end)
-            if following is not None and following.base <= sequence < following.end:
-                block = following
-            else:
-                block = self._block_at_or_below(sequence)
+            block = self._cached(sequence) or self._block_at_or_below(sequence)
             if block is None or sequence >= block.end:
                 return None
             self._hint = block
@@ -81,7 +93,7 @@ class BlockStore:
 
     def _forget(self, base: int) -> None:
         """The block is gone from the table."""
-        self._cache.pop(base, None)
+        self._uncache(base)
         self._dirty.pop(base, None)
         self._caches.drop(self._incarnation, base)
         if self._hint is not None and self._hint.base == base:

@@ -198,9 +198,13 @@ class Block:
         self.removed = bytearray(bitmap)
 
     def mark_removed(self, index: int) -> None:
+        self.bitmap()[index >> 3] |= 1 << (index & 7)
+
+    def bitmap(self) -> bytearray:
+        """The bitmap of what is removed, to be changed."""
         if self.removed is None:
             self.removed = bytearray((self.count + 7) // 8)
-        self.removed[index >> 3] |= 1 << (index & 7)
+        return self.removed
 
     def remove_range(self, start: int, stop: int) -> Removed:
         """Mark the messages of [start, stop) as removed; what they were."""

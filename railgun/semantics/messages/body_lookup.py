@@ -6,7 +6,7 @@ there, or beside their block on the owner's disk. Only kept bodies are state: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from railgun.model.headers import Headers
@@ -98,13 +98,46 @@ class BodyLookup:
     # -- kept in the table
 
     def keep(self, sequence: int, headers: Headers, payload: bytes) -> None:
-        body = wire.encode("message_body", {"headers": wire.headers_out(headers), "payload": payload})
-        self._overlay.put(self._key(sequence), body)
+        self._overlay.put(self._key(sequence), wire.encode_headers(headers) + wire.encode_bytes(payload))
 
-    def drop(self, sequence: int) -> None:
-        """The message is gone."""
+    def keep_run(
+        self, first: int, headers: list[Headers], payloads: list[bytes], gone: Collection[int]
+    ) -> None:
+        """Many, with consecutive sequences; those that are ``gone`` already are not kept at all."""
+        prefix = keys.all_of(keys.BODY, self._incarnation)
+        known: Headers | None = None
+        head = b""
+        kept: dict[bytes, bytes | None] = {}
+        for sequence, given, payload in zip(
+            range(first, first + len(payloads)), headers, payloads, strict=True
+        ):
+            if given is not known:  # most share them
+                known, head = given, wire.encode_headers(given)
+            if sequence not in gone:
+                kept[prefix + keys.number(sequence)] = head + wire.encode_bytes(payload)
+        self._overlay.change(kept)
+
+    def drop(self, sequence: int, *, new: bool = False) -> None:
+        """The message is gone. ``new``: it is of the drain that runs, so the table has nothing of it."""
         if self._may_have(sequence):
-            self._overlay.delete(self._key(sequence))
+            if new:
+                self._overlay.forget(self._key(sequence))
+            else:
+                self._overlay.delete(self._key(sequence))
+
+    def drop_run(self, sequences: list[int], new_from: int) -> None:
+        """As :meth:`drop`, of many; ``new_from``: from this sequence on they are of the drain that runs."""
+        if not self.may_have_some and self.copied_below:
+            sequences = [sequence for sequence in sequences if sequence < self.copied_below]
+        elif not self.may_have_some:
+            return
+        prefix = keys.all_of(keys.BODY, self._incarnation)
+        for sequence in sequences:
+            if sequence >= new_from:
+                self._overlay.forget(prefix + keys.number(sequence))
+        self._overlay.change(
+            {prefix + keys.number(sequence): None for sequence in sequences if sequence < new_from}
+        )
 
     @property
     def may_have_some(self) -> bool:

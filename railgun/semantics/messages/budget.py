@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from railgun.model.headers import Headers
+
 MEGABYTE: Final = 1024 * 1024
 IDS: Final = 80 * MEGABYTE  # of the de-duplication windows
 SUBJECTS: Final = 80 * MEGABYTE
@@ -167,15 +169,17 @@ class WorkerMemory:
 
 
 class ShardMemory:
-    """What the streams of one shard share: memory, the bytes of all, and which of them have something to tidy up."""
+    """What the streams of one shard share: memory, where they are, the bytes of all, and which of them have something to tidy up."""
 
-    def __init__(self, worker: WorkerMemory | None = None, shard: int = 0) -> None:
+    def __init__(self, worker: WorkerMemory | None = None, shard: int = 0, origin: Headers = ()) -> None:
+        """``origin``: headers that say where messages are stored, for streams that want them."""
         worker = worker or WorkerMemory()
         worker.leave(shard)  # a former core's part, if there was one
         self.ids = Share(worker.ids, shard)
         self.subjects = Share(worker.subjects, shard)
         self.caches = Caches(worker.caches, shard)
         self.stored_bytes = Totals()
+        self.origin = origin
         self.untidy: set[int] = set()  # incarnations whose table holds bodies that nobody needs
         self.behind: set[int] = set()  # incarnations that have messages left to remove
 

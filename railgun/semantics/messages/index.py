@@ -195,6 +195,24 @@ class MessageIndex(BlockStore):
             self._dirty[block.base] = block
         return entry
 
+    def remove_some(self, sequences: list[int]) -> int:
+        """The messages, which all exist, are gone; how many bytes they were."""
+        freed, start, end, removed = 0, 0, 0, bytearray()
+        sizes: Sequence[int] = ()
+        for sequence in sorted(sequences):
+            if sequence >= self._tail.base:
+                freed += self._tail.remove(sequence)
+                continue
+            if sequence >= end:
+                block = self._block_of(sequence)
+                assert block is not None, f"no message {sequence}"
+                removed, self._dirty[block.base] = block.bitmap(), block
+                start, end, sizes = block.base, block.end, block.sizes
+            index = sequence - start
+            removed[index >> 3] |= 1 << (index & 7)
+            freed += sizes[index]
+        return freed
+
     def hide_below(self, next_sequence: int) -> None:
         """Nothing is stored any more; the next message gets ``next_sequence``. The blocks go with later drains."""
         self._dirty.clear()

@@ -214,6 +214,33 @@ class StoredMessages:
         self._count(first, len(sizes), sum(sizes), time)
         return first
 
+    def _add_capped(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int],
+        tombstones: Collection[int],
+        limit: int,
+        rolled_up: Collection[int],
+    ) -> tuple[int, list[tuple[int, str]]]:
+        """As :meth:`_add_run`, where each subject keeps its newest ``limit`` messages, or of a roll-up only that.
+
+        The sequence of the first, and sequences and subjects of what is gone for them. :meth:`_move_first` must follow.
+        """
+        first = self.index.extend(subjects, sizes, time, expiries, tombstones)
+        gone = self._by_subject.add_capped(subjects, first, limit, rolled_up)
+        freed = self.index.remove_some([sequence for sequence, _ in gone])
+        self._count(first, len(sizes), sum(sizes), time)
+        self.messages -= len(gone)
+        self._set_bytes(self.bytes - freed)
+        return first, gone
+
+    def _move_first(self) -> None:
+        """The first message may be gone, others are there."""
+        if self.index.entry(self.first_seq) is None:
+            self.first_seq = self._first_from(self.first_seq + 1)
+
     def _count(self, first: int, count: int, size: int, time: int) -> None:
         if not self.messages:
             self.first_seq = first

@@ -179,6 +179,34 @@ class SubjectIndex:
         for subject, count in Counter(subjects).items():
             packed[subject] = newest[subject] << COUNT_BITS | ((packed.get(subject, 0) & COUNT_MASK) + count)
 
+    def add_capped(
+        self, subjects: list[str], first: int, limit: int, rolled_up: Collection[int]
+    ) -> list[tuple[int, str]]:
+        """As :meth:`add_run`, where a subject has no more than ``limit`` messages, before and after.
+
+        ``rolled_up``: places of messages that leave none but themselves. What goes for others: sequence and subject, in that order.
+        """
+        gone: list[tuple[int, str]] = []
+        packed = self._packed
+        if self._sequences is not None:
+            for place, subject in enumerate(subjects):
+                self.add(subject, first + place)
+                kept = self._sequences[subject]
+                for _ in range(len(kept) - (1 if place in rolled_up else limit)):
+                    gone.append((kept.popleft(), subject))
+                    packed[subject] -= 1
+            return gone
+        assert limit == 1, "sequences per subject are not kept"
+        elsewhere = self._total is not None or self._view.kept
+        for sequence, subject in enumerate(subjects, first):
+            if elsewhere and subject not in packed:
+                self._recall(subject)
+            former = packed.get(subject)
+            if former is not None:
+                gone.append((former >> COUNT_BITS, subject))
+            packed[subject] = sequence << COUNT_BITS | 1
+        return gone
+
     def discard(self, subject: str, sequence: int, before: Callable[[str, int], int]) -> None:
         """A message is gone. ``before(subject, sequence)`` finds the newest one below it, asked only if needed."""
         if self._total is not None and subject not in self._packed:

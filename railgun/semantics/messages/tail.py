@@ -115,9 +115,10 @@ class Tail:
         self._removed.add(len(self._sizes))
         return self.append("", 0, time, 0)
 
-    def remove(self, sequence: int) -> None:
-        """The message, which exists, is gone."""
+    def remove(self, sequence: int) -> int:
+        """The message, which exists, is gone; how many bytes it was."""
         self._removed.add(sequence - self.base)
+        return self._sizes[sequence - self.base]
 
     # -- the end
 

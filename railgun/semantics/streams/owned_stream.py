@@ -14,10 +14,9 @@ from itertools import takewhile
 
 from railgun.model.durations import to_nanos
 from railgun.model.headers import Headers, is_tombstone
-from railgun.model.stream_config import StreamConfig
+from railgun.model.stream_config import BUCKET, StreamConfig
 from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
-from railgun.protocol.log_record import record_key
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.collection import Consumers
 from railgun.semantics.consumers.retention import Unneeded
@@ -26,6 +25,7 @@ from railgun.semantics.messages.body_lookup import BodyLookup
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.stored import StoredMessages
 from railgun.semantics.streams.expiry import Expiry
+from railgun.semantics.streams.log_keys import LogKeys
 from railgun.semantics.streams.publishing.deduplication import DedupWindow
 from railgun.semantics.streams.publishing.totals import CounterTotals
 from railgun.semantics.streams.sizes import Measure
@@ -66,8 +66,7 @@ class OwnedStream(StoredMessages):
         self.last_msg_id = ""
         self.crowded = 0  # from here on, subjects may have more messages than their limit, which sank
         self.unneeded: list[Unneeded] = []
-        self.tombstones: list[tuple[int, bytes]] = []  # of the drain that runs: (before which message, key)
-        self._stored = 0  # messages of the drain that runs
+        self._new_from = self.last_seq + 1  # messages from here on are of the drain that runs
         self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
         self.expiry = Expiry(self)
         self.bodies = BodyLookup(overlay, incarnation, self._memory)
@@ -76,7 +75,7 @@ class OwnedStream(StoredMessages):
         self.origins = Origins(overlay, incarnation)
         self._configure(config)
         self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
-        self.compacted = config.max_msgs_per_subject > 0
+        self.log_keys = LogKeys(self, compacted=config.max_msgs_per_subject > 0)
 
     # -- life
 
@@ -93,6 +92,8 @@ class OwnedStream(StoredMessages):
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in RECORDED:
             setattr(state, field, record[field])
+        state.log_keys.load(record["compacted"], record["own_keys_from"])
+        state._new_from = state.last_seq + 1
         state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
         if not state.deleting:
             state._set_bytes(state.bytes)
@@ -113,8 +114,7 @@ class OwnedStream(StoredMessages):
         comes_to_interest = config.retention == "interest" != self.config.retention
         self._configure(config)
         self._by_subject.gone = self._subject_gone
-        # Older records of a log that was not compacted share their keys: it must not begin while they are needed.
-        self.compacted = config.max_msgs_per_subject > 0 and (self.compacted or not self.messages)
+        self.log_keys.follow_limit()
         if self._by_subject.ordered != (config.max_msgs_per_subject > 1):
             self._derive()
         if not self.bodies.keeps:
@@ -132,6 +132,7 @@ class OwnedStream(StoredMessages):
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
         self.bodies.keeps = config.allow_direct
         self.measure = Measure.of_storage(config.storage)
+        self.origin = self._memory.origin if BUCKET in (config.metadata or ()) else ()  # KV-40
         if config.allow_msg_counter:
             self._subject_gone = self.totals.drop
         self._accepted: dict[str, int] = {}
@@ -187,7 +188,6 @@ class OwnedStream(StoredMessages):
     ) -> int:
         """One more message; its sequence. The limits are the caller's business."""
         sequence = self._add(subject, size, time, expiry, tombstone=bool(headers) and is_tombstone(headers))
-        self._stored += 1
         if expiry not in (0, NEVER):
             self.expiry.add(abs(expiry), sequence)
         if self.bodies.keeps:
@@ -208,25 +208,56 @@ class OwnedStream(StoredMessages):
     ) -> int:
         """Many messages without kept bodies; the sequence of the first. ``expiries``: of those that have one, by their place.
 
-        ``tombstones``: the places of those that only say that their key was deleted.
+        ``tombstones``: the places of those that only say that their key was deleted. Only where subjects have no limit.
         """
-        self._stored += len(sizes)
         first = self._add_run(subjects, sizes, time, expiries or {}, tombstones)
-        for place, expiry in expiries.items() if expiries else ():
+        self._watch_ends(first, expiries or {})
+        return first
+
+    def store_capped(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        time: int,
+        expiries: Mapping[int, int],
+        tombstones: Collection[int],
+        rolled_up: Collection[int],
+        headers: list[Headers],
+        payloads: list[bytes],
+    ) -> int:
+        """Many messages, where subjects have a limit that none is beyond; those that go for them do so at once.
+
+        ``rolled_up``: the places of messages before which all on their subject go.
+        """
+        first, gone = self._add_capped(
+            subjects, sizes, time, expiries, tombstones, self.config.max_msgs_per_subject, rolled_up
+        )
+        self._watch_ends(first, expiries)
+        if self.bodies.keeps:
+            self.bodies.keep_run(first, headers, payloads, {sequence for sequence, _ in gone})
+        self.bodies.drop_run([sequence for sequence, _ in gone if sequence < first], self._new_from)
+        self.log_keys.bury_replaced(gone)
+        if self.consumers:
+            for sequence, subject in gone:
+                self.consumers.evicted(sequence, subject)
+        self._move_first()
+        return first
+
+    def _watch_ends(self, first: int, expiries: Mapping[int, int]) -> None:
+        for place, expiry in expiries.items():
             if expiry != NEVER:
                 self.expiry.add(abs(expiry), first + place)
-        return first
 
     def store_columns(
         self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
     ) -> int:
         """As :meth:`store_run`, with a time for each message."""
-        self._stored += len(sizes)
         return self._add_columns(subjects, sizes, times, tombstones)
 
-    def log_key(self, subject: str, sequence: int) -> bytes:
-        """The key of the message's log record: what compaction keeps the newest of."""
-        return record_key(subject, sequence, slotted=self.config.max_msgs_per_subject > 1)
+    @property
+    def compacted(self) -> bool:
+        """Whether Kafka drops what is gone from the log, wherever it lies."""
+        return self.log_keys.compacted
 
     # -- stragglers
 
@@ -251,9 +282,8 @@ class OwnedStream(StoredMessages):
         entry = self._take(sequence)
         if entry is None:
             return False
-        self.bodies.drop(sequence)
-        if self.compacted:
-            self._bury(entry.subject, sequence)
+        self.bodies.drop(sequence, new=sequence >= self._new_from)
+        self.log_keys.bury(entry.subject, sequence)
         if self.consumers:
             if why == "evicted":
                 self.consumers.evicted(sequence, entry.subject)
@@ -293,11 +323,6 @@ class OwnedStream(StoredMessages):
         if self.consumers:
             self.consumers.removed_run(start, end, counts)
 
-    def _bury(self, subject: str, sequence: int) -> None:
-        """Let compaction drop the removed message; one that a newer record of the same key replaced goes by itself."""
-        if self.config.max_msgs_per_subject > 1 or not self._by_subject.count(subject):
-            self.tombstones.append((self._stored, self.log_key(subject, sequence)))
-
     def purge_below(self, sequence: int) -> int:
         """Everything below is gone; how many messages that were. Beyond the last: empty, next is that sequence."""
         if sequence > self.last_seq:
@@ -311,9 +336,8 @@ class OwnedStream(StoredMessages):
     def _purge_all(self, next_sequence: int) -> int:
         gone = self.messages
         if self.compacted:
-            self.tombstones.extend(
-                (self._stored, self.log_key(e.subject, e.sequence)) for e in self.iterate()
-            )
+            for entry in self.iterate():
+                self.log_keys.bury(entry.subject, entry.sequence)
         self._take_all(next_sequence)
         self.expiry.clear()
         self._find_stray_bodies()
@@ -346,7 +370,8 @@ class OwnedStream(StoredMessages):
         self.consumers.seal()
         self.index.seal(self.first_seq)
         self.origins.seal()
-        self.tombstones, self._stored = [], 0
+        self.log_keys.seal()
+        self._new_from = self.last_seq + 1
         if self.copied_below:
             following = self._first_from(max(self.copied_below, self.first_seq))
             self.copied_below = following if following > self.first_seq and self.messages else 0

@@ -21,7 +21,6 @@ RECORDED = (  # fields that are stored as the stream has them
     "last_time",
     "last_msg_id",
     "log_end",
-    "compacted",
     "crowded",
     "copied_below",
 )
@@ -52,5 +51,7 @@ def write_record(stream: OwnedStream) -> None:
         "config": stream.config_json,
         "created": stream.created,
         "unneeded": [one._asdict() for one in stream.unneeded],
+        "compacted": stream.log_keys.compacted,
+        "own_keys_from": stream.log_keys.own_from,
     } | {field: getattr(stream, field) for field in RECORDED}
     stream.overlay.put(keys.stream(stream.incarnation), wire.encode("stream_record", record))

@@ -14,6 +14,7 @@ from railgun.api import responses
 from railgun.api.names import Operation
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
+from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import registry
@@ -54,6 +55,7 @@ class OwnedStreams:
         overlay: Overlay,
         memory: WorkerMemory,
         send: Send,
+        origin: Headers = (),
     ) -> None:
         self._partition = partition
         self._names = names
@@ -63,14 +65,15 @@ class OwnedStreams:
         self._states: dict[str, OwnedStream] = {}
         self._doomed: dict[str, OwnedStream] = {}
         self._worker_memory = memory
-        self._memory = ShardMemory(memory, partition)
+        self._origin = origin
+        self._memory = ShardMemory(memory, partition, origin)
         self.recent = RecentMessages(pool=memory.caches, shard=partition)
         self.aside = SetAside()
 
     def load(self) -> None:
         """Read all streams back from the table."""
         self._states, self._doomed = {}, {}
-        self._memory = ShardMemory(self._worker_memory, self._partition)
+        self._memory = ShardMemory(self._worker_memory, self._partition, self._origin)
         for key, _ in self._overlay.scan(keys.STREAM):
             incarnation = keys.incarnation_in(key)
             if incarnation is not None and keys.is_whole(key):

@@ -24,8 +24,9 @@ class Sealing:
     def seal(self, state: OwnedStream, stored: Stored | None, drain: Drain) -> None:
         """Write the stream to the overlay, and its new records, bodies and trim to the drain."""
         stored = stored or Stored()
-        if stored.sequences or state.tombstones:
-            drain.appends[state.topic] = _log_append(state, stored)
+        tombstones = state.log_keys.tombstones()
+        if stored.sequences or tombstones:
+            drain.appends[state.topic] = _log_append(state, stored, tombstones)
         self._straggler_copies.make(state)
         bases = state.seal()
         append = drain.appends.get(state.topic)
@@ -50,20 +51,15 @@ def _bodies(append: LogAppend) -> dict[bytes, bytes]:
     return found
 
 
-def _log_append(state: OwnedStream, log: Stored) -> LogAppend:
-    if state.config.max_msgs_per_subject > 1:
-        log_keys = [state.log_key(*one) for one in zip(log.subjects, log.sequences, strict=True)]
-    else:
-        encoded = {subject: subject.encode("utf-8") for subject in set(log.subjects)}
-        log_keys = [encoded[subject] for subject in log.subjects]
+def _log_append(state: OwnedStream, log: Stored, tombstones: list[bytes]) -> LogAppend:
     return LogAppend(
         state.name,
         state.topic,
         state.incarnation,
         log.sequences,
-        log_keys,
+        state.log_keys.all_of(log.subjects, log.sequences),
         log.payloads,
         log.headers,
         log.times,
-        state.tombstones,
+        [(len(log.sequences), key) for key in tombstones],
     )

@@ -177,6 +177,7 @@ class ShardState:
             read_log=context.read_log,
             memory=context.memory,
             quarantined=self.quarantined,
+            origin=context.origin,
         )
         for incarnation, reason in self._aside.items():
             core.set_aside(incarnation, reason)

@@ -226,11 +226,16 @@ class DrainWriter:
             elif error.code() != KafkaError._PURGE_QUEUE:
                 self._failed[self._names.changelog] = error
 
-        last = len(drain.changes)
-        for number, (key, value) in enumerate(drain.changes.items(), 1):
-            self._produce_one(
-                self._names.changelog, value, key, self._partition, note if number == last else None
-            )
+        produce: Any = self._producer.produce
+        topic, partition, left, callback = self._names.changelog, self._partition, len(drain.changes), None
+        for key, value in drain.changes.items():
+            left -= 1
+            if not left:
+                callback = note
+            try:
+                produce(topic, value, key, partition, callback)
+            except BufferError:
+                self._produce_one(topic, value, key, partition, callback)
 
     def _produce_rest(self, drain: Drain) -> None:
         for key, value in drain.registry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.benchmarks.contest import Row
+from tests.benchmarks.rows.buckets import PutAtOnce, PutMany
 from tests.benchmarks.rows.catching_up import CatchUp, FetchGrowth, FloorGrowth
 from tests.benchmarks.rows.consuming import (
     Competing,
@@ -40,6 +41,8 @@ ROWS: tuple[Row, ...] = (
     CountingMany(),
     BatchesOf100(),
     BatchesOf1000(),
+    PutAtOnce(),
+    PutMany(),
     OneAtATime(),
     GetAtOnce(),
     LastAtOnce(),

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 from confluent_kafka import Producer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from railgun.kafka.readings import Reading
 from railgun.model.refusals import Refusal
@@ -163,7 +165,7 @@ CHANGELOG: dict[str, dict[str, Any]] = {
         "name": "ORDERS", "incarnation": 3, "config": '{"name":"ORDERS"}', "created": TIME, "deleting": False,
         "first_seq": 1, "last_seq": 41, "messages": 41, "bytes": 4_100, "last_time": TIME, "last_msg_id": "a-1",
         "log_end": 60, "compacted": True, "crowded": 2,
-        "unneeded": [{"start": 1, "end": 5, "patterns": ["orders.>"]}], "copied_below": 9,
+        "unneeded": [{"start": 1, "end": 5, "patterns": ["orders.>"]}], "copied_below": 9, "own_keys_from": 21,
     },
     "message_block": {
         "subjects": ["orders.a\0orders.b"], "subject_of": b"\x00\x00\x01\x00", "sizes": b"\x64\x00\x00\x00" * 2,
@@ -287,6 +289,24 @@ def test_totals_of_a_version_before_sources_are_read() -> None:
     assert avro.decode("counter_total", bytes.fromhex("520d")) == sample | {"ledger": ""}
 
 
+def test_streams_of_a_version_before_own_keys_are_read() -> None:
+    sample = CHANGELOG["stream_record"]
+    older = bytes.fromhex(GOLDEN["stream_record"])[:-1]
+    assert avro.decode("stream_record", older) == sample | {"own_keys_from": -1}
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=80), st.binary(max_size=200)), max_size=3),
+    st.binary(max_size=20) | st.integers(0, 20_000).map(bytes),
+)
+def test_a_body_that_is_written_by_hand_is_what_its_schema_says(
+    headers: list[tuple[str, bytes]], payload: bytes
+) -> None:
+    by_hand = avro.encode_headers(headers) + avro.encode_bytes(payload)
+    fields = {"headers": avro.headers_out(headers), "payload": payload}
+    assert by_hand == avro.encode("message_body", fields)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_not_avro_is_written_as_ever(name: str) -> None:
     assert OTHERS[name]().hex() == GOLDEN[name]
@@ -296,9 +316,9 @@ def test_the_records_of_a_log_are_written_and_read_as_ever() -> None:
     assert _written_log() == LOG
     read = []
     for _, _, key, _, _, headers in LOG:
-        given = [(name, text.encode("latin-1")) for name, text in headers]
+        pairs = [(name, text.encode("latin-1")) for name, text in headers]
         read.append(
-            (log_record.subject_of(key.encode()), *log_record.identity(given), *log_record.extras(given))
+            (log_record.subject_of(key.encode()), *log_record.identity(pairs), *log_record.extras(pairs))
         )
     assert read == [
         ("orders.a", 3, 41, HEADERS, TIME),

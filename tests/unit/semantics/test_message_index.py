@@ -140,15 +140,14 @@ class Machine:
         self.state.reconfigure(self.config, self.time)
 
     def commit(self) -> None:
-        tombstones = len(self.state.tombstones)
+        tombstones = len(self.state.log_keys.tombstones())
         bases = self.state.seal()
         self.table.apply(self.overlay.changes)
         self.overlay.clear()
         if self.sequences:
             first = self.log.end
-            # tombstones may lie between the messages: here they all come after the first one
             for place, sequence in enumerate(self.sequences):
-                self.log.offsets[sequence] = first + place + (tombstones if place else 0)
+                self.log.offsets[sequence] = first + place
             places = {base: first + bisect_left(self.sequences, base) for base in bases}
             self.state.committed(places, first + len(self.sequences))
         self.log.end += len(self.sequences) + tombstones + 1

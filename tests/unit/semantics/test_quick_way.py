@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
-from railgun.model.stream_config import StreamConfig
+from railgun.model.stream_config import BUCKET, StreamConfig
 from railgun.model.subjects import matches
 from railgun.semantics.streams.publishing import batches, publish
 from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome, Stored
 from railgun.semantics.streams.publishing.watched_patterns import WatchedPatterns
+from railgun.state import keys
 from tests.support.publish_packs import (
     NO_LIMITS,
     Pack,
@@ -149,6 +150,45 @@ def test_what_needs_no_closer_look_goes_the_quick_way(
     pack = Pack(["a.x", "b", "a.x", "b"], ids, headers, [b"1", b"2", b"3", b"4"])
     assert decide(state, pack, 5, NO_LIMITS, 1 << 60, log) == PackOutcome(runs=[(0, 4, 1)])
     assert log.payloads == pack.payloads
+
+
+BUCKETS = {
+    "history 1": SIMPLE.model_copy(
+        update={"max_msgs_per_subject": 1, "allow_rollup_hdrs": True, "metadata": {BUCKET: "B"}}
+    ),
+    "history 2": SIMPLE.model_copy(update={"max_msgs_per_subject": 2, "allow_rollup_hdrs": True}),
+    "discard new": SIMPLE.model_copy(
+        update={"max_msgs_per_subject": 1, "allow_rollup_hdrs": True, "discard": "new"}
+    ),
+}
+DELETED = [("KV-Operation", b"DEL"), (h.ROLLUP, b"sub"), (h.TTL, b"30m")]
+PUTS: dict[str, list[list[tuple[str, bytes]]]] = {
+    "puts": [],
+    "create and update": [
+        [(h.EXPECTED_LAST_SUBJECT_SEQUENCE, number)] for number in (b"0", b"0", b"1", b"2")
+    ],
+    "deletes": [[], DELETED, DELETED, []],
+    "puts with a life time": [[(h.TTL, b"5")]] * 4,
+}
+
+
+@pytest.mark.parametrize("headers", PUTS.values(), ids=PUTS)
+@pytest.mark.parametrize("config", BUCKETS.values(), ids=BUCKETS)
+def test_what_a_bucket_is_told_goes_the_quick_way(
+    config: StreamConfig, headers: list[list[tuple[str, bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "_publish_one", None)  # not asked
+    state, log = stream(config), Stored()
+    for round_ in range(3):
+        pack = Pack(["a.x", "b", "a.x", "b"], [], [], [b"1", b"2", b"3", b"4"])
+        if not round_:
+            pack = pack._replace(headers=headers)
+        assert decide(state, pack, 5, NO_LIMITS, 1 << 60, log) == PackOutcome(runs=[(0, 4, 1 + 4 * round_)])
+    kept = config.max_msgs_per_subject
+    assert [entry.sequence for entry in state.iterate()] == list(range(13 - 2 * kept, 13))
+    assert [keys.sequence_in(key) for key, _ in state.overlay.scan(keys.BODY)] == list(
+        range(13 - 2 * kept, 13)
+    )
 
 
 def test_only_what_needs_a_closer_look_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from railgun.protocol.registry import CLUSTER_KEY, Protected
 from railgun.protocol.replies import Located
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
+from railgun.semantics.streams.publishing.origin import origin_headers
 from railgun.shard.clock import SteadyClock
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import Drain, Input
@@ -32,6 +33,7 @@ from railgun.state.table import MemoryTable
 logger = logging.getLogger(__name__)
 
 PARTITIONS = 4
+NAME = "memory"  # of the cluster and of its node
 _DRAIN = 512  # commands that one drain takes at most
 
 
@@ -54,7 +56,7 @@ class MemoryCluster:
         self._offsets = [[0, 0] for _ in self._cores]  # next offset of commands and of forwards
         self._logs: dict[str, MemoryLog] = {}
         self._registry: dict[bytes, bytes] = {
-            CLUSTER_KEY: Protected("memory", names.prefix, partitions, self.topology.reply_factor).encode()
+            CLUSTER_KEY: Protected(NAME, names.prefix, partitions, self.topology.reply_factor).encode()
         }
         self._receivers: dict[str, Receiver] = {}
         self._advised: list[TakeAdvisories] = []
@@ -72,6 +74,7 @@ class MemoryCluster:
             test_clock=True,
             read_log=self.read_log,
             memory=self._memory,
+            origin=origin_headers(NAME, NAME),
         )
         core.load()
         return core

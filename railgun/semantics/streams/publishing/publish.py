@@ -29,6 +29,7 @@ from railgun.semantics.streams.publishing.expectations import (
     check_headers,
     instructions,
 )
+from railgun.semantics.streams.publishing.origin import with_origin, without_origin
 from railgun.semantics.streams.publishing.outcomes import Counted, NewMessage, PackOutcome, Stored
 from railgun.semantics.streams.publishing.quick_way import QuickWay, has_quick_way
 
@@ -62,6 +63,8 @@ def publish_pack(
             return outcome
     outcome, before, index = PackOutcome(), state.bytes, 0
     given = _with_ids(headers, ids)
+    if state.origin:
+        given = without_origin(given)  # KV-40
     quick = quick_way(state, subjects, given, payloads, log, read)
     while index < len(subjects):
         if quick is not None:
@@ -129,6 +132,7 @@ def _publish_columns(
         config.sealed
         or state.transform is not None
         or per_subject
+        or state.origin
         or state.bodies.keeps
         or config.discard == "new"
     ):
@@ -263,9 +267,10 @@ def examine(
     header_bytes = h.block_size(headers)
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
-    size = state.measure.of(message.subject, header_bytes, message.payload)
     if header_bytes + len(message.payload) > largest_message(config):
         return refusals.MESSAGE_TOO_LARGE
+    (headers,) = with_origin([headers], state.origin)
+    size = state.measure.of(message.subject, h.block_size(headers), message.payload)
     if wanted:
         refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "", ahead=ahead)
         if refused is not None:

@@ -17,10 +17,11 @@ from railgun.semantics.streams import ttl
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.expectations import instructions, number_in
+from railgun.semantics.streams.publishing.origin import with_origin
 from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.semantics.streams.publishing.watched_patterns import WatchedPatterns
 
-_CLOSER_LOOK = frozenset({h.ROLLUP, h.STREAM_SOURCE, h.INCREMENT})
+_CLOSER_LOOK = frozenset({h.STREAM_SOURCE, h.INCREMENT})
 _CONDITIONS = frozenset(
     {
         h.EXPECTED_STREAM,
@@ -30,15 +31,14 @@ _CONDITIONS = frozenset(
         h.EXPECTED_LAST_MSG_ID,
     }
 )
-_SAYS_SOMETHING = _CLOSER_LOOK | _CONDITIONS | {h.MSG_ID, h.TTL}
+_SAYS_SOMETHING = _CLOSER_LOOK | _CONDITIONS | {h.MSG_ID, h.TTL, h.ROLLUP}
 _ALONE = 8  # ids of a shorter run join the block of their neighbours
 
 
 def has_quick_way(state: OwnedStream) -> bool:
-    """Whether a message of the stream can be stored without a look at others."""
+    """Whether a message of the stream can be stored without a closer look at others."""
     config = state.config
-    special = config.sealed or state.transform is not None
-    return not special and config.max_msgs_per_subject <= 0 and config.discard != "new"
+    return not config.sealed and state.transform is None and not config.discard_new_per_subject
 
 
 class QuickWay:
@@ -72,7 +72,11 @@ class QuickWay:
         self._lengths = {name: len(name.encode("utf-8")) + 3 for name in names}
         self._special = names & _SAYS_SOMETHING
         self._may_delete = not names.isdisjoint((h.KV_OPERATION, h.MARKER_REASON))
-        self._tracks = h.EXPECTED_LAST_SUBJECT_SEQUENCE in names
+        self._tracks = not names.isdisjoint((h.EXPECTED_LAST_SUBJECT_SEQUENCE, h.ROLLUP))
+        self._per_subject = state.config.max_msgs_per_subject
+        # What an origin adds to a message with other headers, and to one without.
+        self._origin_bytes = h.block_size(state.origin) - 2 if state.origin else 0
+        self._origin_alone = self._origin_bytes + 2 + state.measure.headers if state.origin else 0
         self._overheads: dict[str, int] = {}
         self._lifetimes: dict[bytes, ttl.Lifetime | Refusal] = {}
         self._patterns = WatchedPatterns(
@@ -93,6 +97,7 @@ class QuickWay:
         self._sizes: list[int] = []
         self._ids: list[str] = []  # of every message of the run, if any of the pack has one
         self._expiries: dict[int, ttl.Lifetime] = {}  # by place in the run
+        self._rolled_up: set[int] = set()  # places in the run
         self._last_id = self._state.last_msg_id
         self._new_ids: set[str] = set()
         self._written: dict[str, int] = {}  # newest sequence by subject
@@ -121,7 +126,7 @@ class QuickWay:
                 overhead = self._overhead(subject)
                 if overhead is None:
                     break
-            size, asks = len(payloads[index]), False
+            size, asks, added = len(payloads[index]), False, self._origin_alone
             if headers and headers[index]:
                 block = 2
                 for name, value in headers[index]:
@@ -130,9 +135,10 @@ class QuickWay:
                         asks = True
                 size += block
                 overhead += extra
+                added = self._origin_bytes
                 if block > h.MAX_HEADER_BYTES:
                     break
-            if size > largest or size + overhead > room:
+            if size > largest or size + overhead + added > room:
                 break
             if special:
                 message_id = self._asked(subject, instructions(headers[index]), sequence) if asks else ""
@@ -142,8 +148,8 @@ class QuickWay:
                 self._ids.append(message_id)
                 if self._tracks:
                     self._note(subject, sequence)
-            room -= size + overhead
-            sizes.append(size + overhead)
+            room -= size + overhead + added
+            sizes.append(size + overhead + added)
             sequence += 1
         return len(sizes)
 
@@ -158,6 +164,8 @@ class QuickWay:
             and counters.check_plain(state, subject, self._log, self._read) is not None
         ):
             return None
+        if 0 < self._per_subject < state.count_of(subject):
+            return None  # the limit sank, and what is beyond it is not gone yet
         self._overheads[subject] = overhead
         return overhead
 
@@ -166,6 +174,9 @@ class QuickWay:
         if not _CLOSER_LOOK.isdisjoint(given):
             return None
         if not _CONDITIONS.isdisjoint(given) and not self._holds(subject, given, sequence):
+            return None
+        rollup = given.get(h.ROLLUP)
+        if rollup is not None and not self._rolls_up(subject, rollup):
             return None
         header = given.get(h.TTL)
         if header is not None:
@@ -184,7 +195,21 @@ class QuickWay:
                 if message_id in self._new_ids or window.original(message_id) is not None:
                     return None
                 self._new_ids.add(message_id)
+        if rollup is not None:
+            self._rolled_up.add(len(self._sizes))
         return message_id
+
+    def _rolls_up(self, subject: str, kind: bytes) -> bool:
+        """Whether the message may replace all others on its subject, and doing so asks for no closer look."""
+        state, config = self._state, self._state.config
+        if kind.lower() != b"sub" or not config.allow_rollup_hdrs or config.deny_purge:
+            return False
+        written = subject in self._written
+        if written and self._batch:
+            return False  # BAT-35
+        alone = not written and not state.count_of(subject)
+        # Consumers are told of each message that a roll-up removes, of those that a limit does together.
+        return alone or self._per_subject == 1 or (self._per_subject > 1 and not state.consumers)
 
     def _holds(self, subject: str, given: dict[str, bytes], sequence: int) -> bool:
         """Whether the conditions hold, once the messages before this one are stored."""
@@ -230,12 +255,17 @@ class QuickWay:
         state, log, count = self._state, self._log, len(self._sizes)
         start, stop = self._start, self._start + count
         subjects, payloads = self._subjects[start:stop], self._payloads[start:stop]
-        headers: list[Headers] = self._headers[start:stop] or [()] * count
+        headers = with_origin(self._headers[start:stop] or [()] * count, state.origin)
         expiries = {place: lifetime.ends(time) for place, lifetime in self._expiries.items() if place < count}
-        first = state.store_run(subjects, self._sizes, time, expiries, self._tombstones(headers))
-        if state.bodies.keeps:
-            for sequence, given, payload in zip(range(first, first + count), headers, payloads, strict=True):
-                state.bodies.keep(sequence, given, payload)
+        tombstones = self._tombstones(headers)
+        if self._per_subject > 0:
+            first = state.store_capped(
+                subjects, self._sizes, time, expiries, tombstones, self._rolled_up, headers, payloads
+            )
+        else:
+            first = state.store_run(subjects, self._sizes, time, expiries, tombstones)
+            if state.bodies.keeps:
+                state.bodies.keep_run(first, headers, payloads, ())
         state.last_msg_id = self._ids[count - 1] if self._ids else ""
         if self._new_ids:
             self._accept(self._ids[:count], first, time)

@@ -1,0 +1,93 @@
+"""The keys of a stream's log records, and the tombstones that let compaction drop what is gone.
+
+A log that is compacted keeps the newest record of each key, so no key may ever cost a message that lives:
+
+- While a subject holds one message at most, the subject is the key: the next message replaces the one before.
+- Where it may hold several, each message has a key of its own, with its sequence behind the subject. This begins when the limit
+  is first other than one, and never ends, because messages with keys of both kinds may live side by side.
+
+A message that is removed gets a tombstone, unless a record of the same key follows it. Tombstones are part of the transaction that
+removes the messages, behind all other records of the stream: one for a key that a message has by then is not written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from railgun.protocol.log_record import record_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from railgun.semantics.streams.owned_stream import OwnedStream
+
+NOT_KNOWN = -1  # of a stream that was recorded before it was asked for
+
+
+class LogKeys:
+    """How the records of one log are named."""
+
+    def __init__(self, stream: OwnedStream, *, compacted: bool) -> None:
+        """``compacted``: chosen once, when the stream is created."""
+        self._stream = stream
+        self.compacted = compacted
+        self.own_from = 0  # messages from this sequence on have keys of their own; 0: none has
+        self._buried: dict[
+            bytes, str
+        ] = {}  # by this drain: key to subject, which is empty where no other message has the key
+        self.follow_limit()
+
+    def load(self, compacted: bool, own_from: int) -> None:
+        """Take over what was recorded."""
+        stream = self._stream
+        limit = stream.config.max_msgs_per_subject
+        if (
+            own_from == NOT_KNOWN
+        ):  # by the limit that holds now; a subject may have kept several under a former one
+            own_from = 1 if limit != 1 else stream.last_seq + 1 if stream.crowded else 0
+        self.compacted, self.own_from = compacted, own_from if compacted else 0
+
+    def follow_limit(self) -> None:
+        """The limit per subject may have changed."""
+        if self.compacted and not self.own_from and self._stream.config.max_msgs_per_subject != 1:
+            self.own_from = self._stream.last_seq + 1
+
+    def of(self, subject: str, sequence: int) -> bytes:
+        """The key of the message's log record."""
+        return record_key(subject, sequence, slotted=0 < self.own_from <= sequence)
+
+    def all_of(self, subjects: list[str], sequences: list[int]) -> list[bytes]:
+        """The keys of many messages."""
+        if self.own_from:
+            return [self.of(*one) for one in zip(subjects, sequences, strict=True)]
+        encoded = {subject: subject.encode("utf-8") for subject in set(subjects)}
+        return [encoded[subject] for subject in subjects]
+
+    # -- tombstones
+
+    def bury(self, subject: str, sequence: int) -> None:
+        """The message is gone: compaction may drop its record."""
+        if self.compacted:
+            own = 0 < self.own_from <= sequence
+            self._buried[self.of(subject, sequence)] = "" if own else subject
+
+    def bury_replaced(self, gone: Iterable[tuple[int, str]]) -> None:
+        """The messages made room for others on their subjects; those that share the key of the other go by themselves."""
+        if self.own_from and self.compacted:
+            for sequence, subject in gone:
+                self.bury(subject, sequence)
+
+    def tombstones(self) -> list[bytes]:
+        """The keys of what this drain removed, in order; none that a message has now."""
+        return sorted(
+            key for key, subject in self._buried.items() if not subject or not self._is_shared(subject)
+        )
+
+    def _is_shared(self, subject: str) -> bool:
+        """Whether a message may live whose key is the subject."""
+        oldest = self._stream.next_of(subject, 0)
+        return oldest is None or (oldest > 0 and not 0 < self.own_from <= oldest)
+
+    def seal(self) -> None:
+        """The drain ends."""
+        self._buried = {}
