@@ -21,6 +21,7 @@ from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.aio.messages import AsyncMessages
 from railgun.client.facade.aio.ordered import AsyncOrderedConsumer
 from railgun.client.facade.aio.stream import AsyncStream
+from railgun.client.facade.aio.stream_read import AsyncStreamRead
 from railgun.client.facade.aio.transaction import AsyncTransaction
 from railgun.client.facade.async_railgun import AsyncRailgun, connect_async
 from railgun.client.facade.handlers import Reject
@@ -38,6 +39,7 @@ from railgun.client.facade.sync.message import Message
 from railgun.client.facade.sync.messages import Messages
 from railgun.client.facade.sync.ordered import OrderedConsumer
 from railgun.client.facade.sync.stream import Stream
+from railgun.client.facade.sync.stream_read import StreamRead
 from railgun.client.facade.sync.transaction import Transaction
 from railgun.client.operations.advisory_queue import Advisory
 from railgun.client.publishing.packs import PublishFuture
@@ -112,6 +114,8 @@ __all__ = [
     "AsyncMessage",
     "Subscription",
     "AsyncSubscription",
+    "StreamRead",
+    "AsyncStreamRead",
     "OrderedConsumer",
     "AsyncOrderedConsumer",
     "Listener",

@@ -75,7 +75,7 @@ class MessageViews:
         return None if value is None else value.decode("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, as PubAck
 class StoredMessage(MessageViews):
     """A message as the stream holds it."""
 

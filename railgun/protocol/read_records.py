@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
-from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
+from railgun.protocol.avro import WireError, decode, encode
+from railgun.protocol.columns import (
+    PackedBodies,
+    pack_bits,
+    pack_bodies,
+    pack_column,
+    unpack_bits,
+    unpack_column,
+)
 
 # Values of GetPack.forms
 BY_SEQUENCE: Final = 0
@@ -22,7 +29,7 @@ HEADERS: Final = "headers"
 INDEX: Final = "index"
 
 HERE: Final = -1  # in place of an offset: the message is in the answer
-_NO_HEADERS: Final[Headers] = []
+_BETWEEN: Final = "\0"  # no subject holds it
 
 
 class GetPack(NamedTuple):
@@ -99,32 +106,18 @@ class ReadReply(NamedTuple):
     next: int = 0
 
 
-def pack_bits(places: Iterable[int], count: int) -> bytes:
-    """A bit for each of ``count`` messages, set for those at the places; empty if there are none."""
-    bits = bytearray((count + 7) // 8)
-    for place in places:
-        bits[place >> 3] |= 1 << (place & 7)
-    return bytes(bits) if any(bits) else b""
-
-
-def unpack_bits(bits: bytes) -> frozenset[int]:
-    """The places of the bits that are set."""
-    return frozenset(place for place in range(8 * len(bits)) if bits[place >> 3] >> (place & 7) & 1)
-
-
 def read_out(reply: ReadReply) -> dict[str, Any]:
     """The reply as its schema has it."""
     return {
         "request": reply.request,
         "topic": reply.topic,
         "incarnation": reply.incarnation,
-        "indexes": _numbers_out("H", reply.indexes),
-        "sequences": _numbers_out("q", reply.sequences),
-        "times": _numbers_out("q", reply.times),
-        "subjects": reply.subjects,
-        "headers": [headers_out(one) for one in reply.headers] if any(reply.headers) else [],
-        "payloads": reply.payloads,
-        "offsets": _numbers_out("q", reply.offsets),
+        "indexes": pack_column("H", reply.indexes),
+        "sequences": pack_column("q", reply.sequences),
+        "times": pack_column("q", reply.times),
+        "subjects": _BETWEEN.join(reply.subjects),
+        "bodies": _bodies_out(reply),
+        "offsets": pack_column("q", reply.offsets),
         "tombstones": pack_bits(reply.tombstones, len(reply.sequences)),
         "refusals": [{"index": index, **refusal._asdict()} for index, refusal in reply.refusals],
         "end": reply.end,
@@ -132,41 +125,48 @@ def read_out(reply: ReadReply) -> dict[str, Any]:
     }
 
 
+def _bodies_out(reply: ReadReply) -> bytes:
+    count = len(reply.sequences)
+    if not reply.headers and not reply.payloads:
+        return b""
+    headers, payloads = reply.headers or [()] * count, reply.payloads or [b""] * count
+    packed = pack_bodies(range(count), headers, payloads)
+    if packed is None:  # a header name with NUL, which a log cuts off there
+        cut = [[(name.partition("\0")[0], value) for name, value in one] for one in headers]
+        packed = pack_bodies(range(count), cut, payloads)
+        assert packed is not None, "no name holds NUL any more"
+    return packed
+
+
 def read_in(value: dict[str, Any]) -> ReadReply:
     """Raises ValueError unless the columns fit together."""
-    sequences, times = _numbers_in("q", value["sequences"]), _numbers_in("q", value["times"])
+    sequences, times = unpack_column("q", value["sequences"]), unpack_column("q", value["times"])
     count = len(sequences)
-    indexes, offsets = _numbers_in("H", value["indexes"]), _numbers_in("q", value["offsets"])
-    columns = (indexes, value["headers"], value["payloads"], offsets)
-    if (
-        len(times) != count
-        or len(value["subjects"]) != count
-        or {len(one) or count for one in columns} != {count}
-    ):
+    indexes, offsets = unpack_column("H", value["indexes"]), unpack_column("q", value["offsets"])
+    subjects = value["subjects"].split(_BETWEEN) if count else []
+    headers, payloads = _bodies_in(value.pop("bodies"), count)
+    columns = {len(times), len(subjects), len(indexes) or count, len(offsets) or count}
+    if columns != {count} or len(value["tombstones"]) not in (0, (count + 7) // 8):
         raise ValueError("columns of messages that do not fit together")
-    if len(value["tombstones"]) not in (0, (count + 7) // 8):
-        raise ValueError(f"{len(value['tombstones'])} bytes of bits for {count} messages")
-    headers: list[Headers] = [headers_in(one) if one else _NO_HEADERS for one in value["headers"]]
     refusals = [
         (one["index"], Refusal(one["code"], one["err_code"], one["description"])) for one in value["refusals"]
     ]
-    columns_of_it = {
-        "indexes": indexes, "sequences": sequences, "times": times, "headers": headers, "offsets": offsets,
-        "tombstones": unpack_bits(value["tombstones"]), "refusals": refusals,
+    own = {
+        "indexes": indexes, "sequences": sequences, "times": times, "subjects": subjects, "headers": headers, "payloads": payloads,
+        "offsets": offsets, "tombstones": unpack_bits(value["tombstones"]), "refusals": refusals,
     }  # fmt: skip
-    return ReadReply(**(value | columns_of_it))
+    return ReadReply(**(value | own))
 
 
-def _numbers_out(code: str, values: Sequence[int]) -> bytes:
-    column = array(code, values)
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column.tobytes()
-
-
-def _numbers_in(code: str, data: bytes) -> array[int]:
-    column = array(code)
-    column.frombytes(data)
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column
+def _bodies_in(data: bytes, count: int) -> tuple[Sequence[Headers], Sequence[bytes]]:
+    if not data:
+        return (), ()
+    try:
+        packed = PackedBodies(data)
+        headers, payloads = packed.find_run(0, count)
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"bodies that cannot be read: {error}") from error
+    whole = [payload for payload in payloads if payload is not None]
+    if not packed.is_whole or len(whole) != count:
+        raise ValueError(f"bodies that are not those of {count} messages")
+    return headers, whole

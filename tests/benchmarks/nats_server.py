@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import nats
 from nats.errors import Error as NatsError
-from nats.js.api import StreamConfig
+from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
 from railgun.kafka.embedded import free_port
 from railgun.kafka.embedded.guarded import GuardedProcess
@@ -163,6 +163,25 @@ class NatsClient:
 
     def get(self, stream: str, sequences: Sequence[int], *, at_once: int = AT_ONCE) -> None:
         self._runner.run(in_waves(lambda seq: self._jetstream.get_msg(stream, seq=seq), sequences, at_once))
+
+    def read(self, stream: str, subject: str, count: int) -> None:
+        """So many messages of the subject, from the first on: by its ordered consumer, or many at a time where that is faster."""
+        self._runner.run(
+            self._ordered(stream, subject, count) if count <= 1_000 else self._fetched(stream, subject, count)
+        )
+
+    async def _ordered(self, stream: str, subject: str, count: int) -> None:
+        reader = await self._jetstream.subscribe(subject, stream=stream, ordered_consumer=True)
+        for _ in range(count):
+            await reader.next_msg(30)
+        await reader.unsubscribe()
+
+    async def _fetched(self, stream: str, subject: str, count: int) -> None:
+        config = ConsumerConfig(ack_policy=AckPolicy.NONE)
+        reader = await self._jetstream.pull_subscribe(subject, stream=stream, config=config)
+        while count > 0:
+            count -= len(await reader.fetch(min(count, 1_000), timeout=30))
+        await reader.unsubscribe()
 
     def get_last(self, stream: str, subjects: Sequence[str], *, at_once: int = AT_ONCE) -> None:
         self._runner.run(in_waves(lambda s: self._jetstream.get_last_msg(stream, s), subjects, at_once))

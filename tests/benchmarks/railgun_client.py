@@ -111,5 +111,11 @@ class RailgunClient:
     def get(self, stream: str, sequences: Sequence[int], *, at_once: int = AT_ONCE) -> None:
         self._runner.run(in_waves(self._async.stream(stream).get, sequences, at_once))
 
+    def read(self, stream: str, subject: str, count: int) -> None:
+        """So many messages of the subject, from the first on."""
+        found = sum(1 for _ in self.sync.stream(stream).read(subject, limit=count))
+        if found != count:
+            raise RuntimeError(f"{found} of {count} messages were read")
+
     def get_last(self, stream: str, subjects: Sequence[str], *, at_once: int = AT_ONCE) -> None:
         self._runner.run(in_waves(self._async.stream(stream).get_last, subjects, at_once))

@@ -25,7 +25,7 @@ from railgun.protocol.replies import Located
 K = TypeVar("K", int, str)
 
 _FIRST_PAGE = (1_024, 256 * 1024)  # messages and bytes: what a reader of a few messages waits for
-_NEXT_PAGES = (8_192, 1024 * 1024)
+_NEXT_PAGES = (16_384, 2 * 1024 * 1024)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from railgun.model.subjects import Filter
 from railgun.protocol import avro as wire
+from railgun.protocol.columns import pack_column, unpack_column
 
 BLOCK_SIZE = 512
 _BETWEEN = "\0"  # no subject holds it
@@ -276,20 +277,3 @@ def build(
         subject_of = array("H", [number[subject] for subject in subjects])
     joined = _BETWEEN.join(distinct)
     return Block(base, joined, subject_of, sizes, times, expiries or None, offset_floor, tombstones)
-
-
-def pack_column(code: str, values: Sequence[int]) -> bytes:
-    """The numbers as little-endian bytes of the array type ``code``."""
-    column = values if isinstance(values, array) else array(code, values)
-    if sys.byteorder == "big":
-        column = array(code, column)
-        column.byteswap()
-    return column.tobytes()
-
-
-def unpack_column(code: str, data: bytes) -> array[int]:
-    column = array(code)
-    column.frombytes(data)
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column

@@ -11,10 +11,10 @@ from itertools import islice, takewhile
 
 from railgun.model.headers import Headers
 from railgun.protocol import avro as wire
+from railgun.protocol.columns import PackedBodies
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.index import MessageIndex
-from railgun.semantics.messages.packed_bodies import PackedBodies
 from railgun.semantics.messages.recent import RecentMessages
 from railgun.state import keys
 from railgun.state.table import Overlay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from railgun.model.subjects import Filter
-from railgun.protocol.read_records import pack_bits
+from railgun.protocol.columns import pack_bits
 from railgun.semantics.messages.blocks import BLOCK_SIZE, Block, Entry, build
 
 

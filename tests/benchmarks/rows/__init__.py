@@ -19,7 +19,7 @@ from tests.benchmarks.rows.growth import GetGrowth, LastGrowth, PublishGrowth
 from tests.benchmarks.rows.memory import Memory
 from tests.benchmarks.rows.pipeline import HandingOver
 from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
-from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne
+from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne, ReadAll, ReadFew
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
 from tests.benchmarks.rows.sourcing import Backfill, Copying, CopyLag, SourcedPublish
 from tests.benchmarks.rows.special_publishing import (
@@ -48,6 +48,7 @@ ROWS: tuple[Row, ...] = (
     LastAtOnce(),
     GetOne(),
     LastOne(),
+    ReadFew(),
     Fetching(),
     Iterating(),
     Pushing(),
@@ -66,6 +67,7 @@ ROWS: tuple[Row, ...] = (
     GetGrowth(),
     LastGrowth(),
     CatchUp(),
+    ReadAll(),
     FetchGrowth(),
     FloorGrowth(),
     RestoreRate(),

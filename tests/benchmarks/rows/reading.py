@@ -1,4 +1,4 @@
-"""Getting single messages: by sequence, and the last of a subject; many at once, and one at a time."""
+"""Getting single messages: by sequence, and the last of a subject; many at once, and one at a time. Reading in order."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from tests.benchmarks.arena import Arena
-from tests.benchmarks.contest import Row, Side
+from tests.benchmarks.contest import RAILGUN, Row, Side
 from tests.benchmarks.rows.sides import (
+    NATS,
     SUBJECTS,
     StreamClient,
     both,
     many_subjects,
     new_stream,
+    railgun_client,
     rate,
     subject_of,
 )
+from tests.benchmarks.rows.stock import STREAM, stocked_cluster, stocked_nats
 from tests.benchmarks.scale import AT_ONCE, PAYLOAD, Scale
 
 _STORED = 10_000
+_EVENTS = 20
 Lookup = Callable[[], None]
 
 
@@ -84,3 +88,44 @@ class LastOne(_Reading):
     key, name, unit = "last-one", "get last for subject, one at a time (mean)", "ms"
     at_once = 1
     lookup = staticmethod(by_subject)
+
+
+class ReadFew(Row):
+    key, name, unit = "read-20", "read the 20 messages of a subject, of 20,000", "reads/s"
+
+    @contextmanager
+    def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:
+        with both(arena) as clients:
+            yield {name: self._side(client, scale.one_by_one) for name, client in clients.items()}
+
+    @staticmethod
+    def _side(client: StreamClient, count: int) -> Side:
+        stream = new_stream(client)
+        client.publish_all(many_subjects(stream, _EVENTS * SUBJECTS), PAYLOAD)
+        draw = random.Random(count)
+        subjects = [subject_of(stream, draw.randrange(SUBJECTS)) for _ in range(count)]
+
+        def read() -> None:
+            for subject in subjects:
+                client.read(stream, subject, _EVENTS)
+
+        return lambda: rate(count, read)
+
+
+class ReadAll(Row):
+    key, name, unit = "read-all", "read 1,000,000 messages in order", "messages/s"
+    warm_up = False
+
+    def rounds(self, scale: Scale) -> int:
+        return min(scale.rounds, 2)
+
+    @contextmanager
+    def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:
+        stocked_nats(arena, scale.many)
+        with railgun_client(stocked_cluster(arena, scale.many)) as own, arena.nats_client() as nats:
+            clients: dict[str, StreamClient] = {RAILGUN: own, NATS: nats}
+            yield {name: self._side(client, scale.many) for name, client in clients.items()}
+
+    @staticmethod
+    def _side(client: StreamClient, count: int) -> Side:
+        return lambda: rate(count, lambda: client.read(STREAM, ">", count))

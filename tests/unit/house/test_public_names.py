@@ -20,6 +20,7 @@ def test_the_public_names() -> None:
         "Messages",
         "Message",
         "Subscription",
+        "StreamRead",
         "OrderedConsumer",
         "Listener",
         "Counter",

@@ -149,7 +149,7 @@ CODED = {
                     7, "railgun.log.ORDERS", 3, array("H", [1, 0]), array("q", [41, 42]), array("q", [TIME, TIME + 1]), ["orders.a", "orders.b"],
                     [HEADERS, []], [b"one", b""], array("q", [-1, 60]), frozenset({1}), [(2, Refusal(404, 10037, "no message found"))],
                 ),
-                ReadReply(8, "railgun.log.ORDERS", 3, array("H"), array("q", [41]), array("q", [TIME]), ["orders.a"], [], [], array("q"), end=50, next=42, refusals=[]),
+                ReadReply(8, "railgun.log.ORDERS", 3, array("H"), array("q", [41]), array("q", [TIME]), ["orders.a"], (), (), array("q"), end=50, next=42, refusals=[]),
             ],
         ),
         ReplyBatch.decode,

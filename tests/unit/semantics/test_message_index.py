@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter, matches
 from railgun.protocol import avro as wire
+from railgun.protocol import columns
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.delivery.selection import runs_in
-from railgun.semantics.messages import block_store, blocks, index, tail
+from railgun.semantics.messages import block_store, index, tail
 from railgun.semantics.messages.blocks import NEVER, Block, Entry, build
 from railgun.semantics.steps import finish
 from railgun.semantics.streams.owned_stream import OwnedStream
@@ -351,7 +352,7 @@ def test_a_bitmap_says_what_was_removed(removed: set[int]) -> None:
 
 
 def test_columns_are_little_endian_whatever_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert blocks.pack_column("H", [1, 258]) == b"\x01\x00\x02\x01"
-    assert list(blocks.unpack_column("H", b"\x01\x00\x02\x01")) == [1, 258]
-    monkeypatch.setattr(blocks.sys, "byteorder", "big")
-    assert blocks.pack_column("H", [1, 258]) == b"\x00\x01\x01\x02"  # swapped: this machine only pretends
+    assert columns.pack_column("H", [1, 258]) == b"\x01\x00\x02\x01"
+    assert list(columns.unpack_column("H", b"\x01\x00\x02\x01")) == [1, 258]
+    monkeypatch.setattr(columns.sys, "byteorder", "big")
+    assert columns.pack_column("H", [1, 258]) == b"\x00\x01\x01\x02"  # swapped: this machine only pretends

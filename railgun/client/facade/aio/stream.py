@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from railgun.client.facade.aio.consumer import AsyncConsumer
 from railgun.client.facade.aio.ordered import AsyncOrderedConsumer
-from railgun.client.facade.aio.stream_read import AsyncRead
+from railgun.client.facade.aio.stream_read import AsyncStreamRead
 from railgun.client.operations import consumers, reading, streams
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
@@ -73,7 +73,7 @@ class AsyncStream:
         limit: int | None = None,
         headers_only: bool = False,
         last_per_subject: bool = False,
-    ) -> AsyncRead:
+    ) -> AsyncStreamRead:
         """The messages that the stream holds now, in order: all, or those on a subject or several, wildcards allowed.
 
         ``start`` and ``end``: a sequence or a datetime, both included. ``reverse``: the newest first. ``headers_only``: without
@@ -89,7 +89,7 @@ class AsyncStream:
             headers_only=headers_only,
             last_per_subject=last_per_subject,
         )
-        return AsyncRead(self._railgun, asked, limit)
+        return AsyncStreamRead(self._railgun, asked, limit)
 
     async def delete_message(self, sequence: int, *, erase: bool = True) -> None:
         """Remove one message; ``erase=False`` only unlinks it. Raises MessageNotFound, NotPermitted, StreamSealed."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from railgun.client.facade.aio.calls import AsyncCalls
 
 
-class AsyncRead:
+class AsyncStreamRead:
     """The messages that a stream holds when the iteration begins, in order, made by ``Stream.read``."""
 
     def __init__(self, railgun: AsyncCalls, asked: ReadRequest, limit: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from railgun.client.facade.sync.consumer import Consumer
 from railgun.client.facade.sync.ordered import OrderedConsumer
-from railgun.client.facade.sync.stream_read import Read
+from railgun.client.facade.sync.stream_read import StreamRead
 from railgun.client.operations import consumers, reading, streams
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
@@ -72,7 +72,7 @@ class Stream:
         limit: int | None = None,
         headers_only: bool = False,
         last_per_subject: bool = False,
-    ) -> Read:
+    ) -> StreamRead:
         """The messages that the stream holds now, in order: all, or those on a subject or several, wildcards allowed.
 
         ``start`` and ``end``: a sequence or a datetime, both included. ``reverse``: the newest first. ``headers_only``: without
@@ -88,7 +88,7 @@ class Stream:
             headers_only=headers_only,
             last_per_subject=last_per_subject,
         )
-        return Read(self._railgun, asked, limit)
+        return StreamRead(self._railgun, asked, limit)
 
     def delete_message(self, sequence: int, *, erase: bool = True) -> None:
         """Remove one message; ``erase=False`` only unlinks it. Raises MessageNotFound, NotPermitted, StreamSealed."""

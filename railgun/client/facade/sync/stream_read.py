@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from railgun.client.facade.sync.calls import Calls
 
 
-class Read:
+class StreamRead:
     """The messages that a stream holds when the iteration begins, in order, made by ``Stream.read``."""
 
     def __init__(self, railgun: Calls, asked: ReadRequest, limit: int | None) -> None:

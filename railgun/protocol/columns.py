@@ -1,23 +1,55 @@
-"""Headers and payloads of the messages of one block, as columns: what the owner keeps near to answer without the log.
+"""Columns: what many messages have, as bytes, little-endian on every machine: numbers, bits, headers and payloads.
 
-A copy of what the log holds, made when a drain is committed. Nothing depends on it: a block without one (another worker
-stored it, or the disk was lost) is read from the log.
+Headers and payloads as columns are beside the blocks of the index, and in answers. Beside a block they are a copy of what the log holds,
+made when a drain is committed. Nothing depends on it: a block without one (another worker stored it, or the disk was lost) is read
+from the log.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from railgun.model.headers import Headers
-from railgun.semantics.messages.blocks import pack_column, unpack_column
 
 _LENGTHS = struct.Struct("<6I")
 _BETWEEN = "\0"
 _NARROW = 0xFFFF  # the largest number in a column of two bytes each
+
+
+def pack_column(code: str, values: Sequence[int]) -> bytes:
+    """The numbers as little-endian bytes of the array type ``code``."""
+    column = values if isinstance(values, array) else array(code, values)
+    if sys.byteorder == "big":
+        column = array(code, column)
+        column.byteswap()
+    return column.tobytes()
+
+
+def unpack_column(code: str, data: bytes) -> array[int]:
+    """The same again. Raises ValueError unless the bytes are whole numbers."""
+    column = array(code)
+    column.frombytes(data)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column
+
+
+def pack_bits(places: Iterable[int], count: int) -> bytes:
+    """A bit for each of ``count`` messages, set for those at the places; empty if there are none."""
+    bits = bytearray((count + 7) // 8)
+    for place in places:
+        bits[place >> 3] |= 1 << (place & 7)
+    return bytes(bits) if any(bits) else b""
+
+
+def unpack_bits(bits: bytes) -> frozenset[int]:
+    """The places of the bits that are set."""
+    return frozenset(place for place in range(8 * len(bits)) if bits[place >> 3] >> (place & 7) & 1)
 
 
 def pack_bodies(
@@ -63,6 +95,13 @@ class PackedBodies:
         self._first_value = ends[-1]
         self._first_payload = ends[-1] + sum(self._value_sizes)
         self._begin()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the bytes are as many as the columns say."""
+        end: int = self._first_payload + sum(self._payload_sizes)
+        counted = not self._counts or len(self._counts) == len(self._indexes)
+        return end == len(self._data) and counted and sum(self._counts) == len(self._value_sizes)
 
     def _begin(self) -> None:
         self._at = self._header = 0  # the message that was found last, and its first header
