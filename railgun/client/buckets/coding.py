@@ -5,17 +5,19 @@ Every key and value of a bucket passes here, on its way in and out, so codecs ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from pydantic import BaseModel
-
 from railgun.client.buckets import naming
-from railgun.client.buckets.codecs import KeyCodec, ModelValues, PlainKeys, PlainValues, ValueCodec
-from railgun.errors import ConfigError, InvalidKey
+from railgun.client.buckets.codecs import KeyCodec, one_key_codec
+from railgun.client.buckets.value_codecs import ValueCodec, one_value_codec
+from railgun.errors import ConfigError, InvalidKey, RailgunError
 from railgun.model import headers as h
 from railgun.model.bucket_config import BucketConfig
 from railgun.model.bucket_entry import Entry, operation_of
+
+GivenKeys = KeyCodec | Sequence[KeyCodec] | None
+GivenValues = ValueCodec | Sequence[ValueCodec] | None
 
 
 class BucketMessage(Protocol):
@@ -42,10 +44,14 @@ class Coding:
 
     def __init__(self, config: BucketConfig, keys: KeyCodec, values: ValueCodec) -> None:
         self.config = config
-        self.prefix = f"{config.subject_prefix}.{config.bucket}."
+        self.prefix = f"{config.subject_prefix}.{config.replica_of or config.bucket}."
         self._dotted = config.dotted_keys
         self._keys = keys
         self._values = values
+
+    def of(self, config: BucketConfig) -> Coding:
+        """The same codecs for another bucket."""
+        return Coding(config, self._keys, self._values)
 
     # -- on the way in
 
@@ -53,8 +59,21 @@ class Coding:
         """The subject of a key that is read. Raises InvalidKey (KV-02, KV-03)."""
         return self.prefix + naming.check_key(self._encoded(key), key, dotted=self._dotted)
 
+    def place(self, key: str) -> str:
+        """The subject of a key, unchecked, to look it up among valid ones: faster. A key that cannot be encoded has none."""
+        try:
+            return self.prefix + self._keys.encode(key)
+        except Exception:  # noqa: BLE001 - `subject` says what is wrong
+            return ""
+
     def writable(self, key: str) -> str:
-        """The subject of a key that is written. Raises InvalidKey, for reserved keys too (KV-04)."""
+        """The subject of a key that is written. Raises InvalidKey, for reserved keys too (KV-04); ConfigError for a replica."""
+        if self.config.mirror is not None:  # KV-49
+            raise ConfigError(
+                f"the bucket {self.config.bucket!r} is a replica and takes no values: "
+                f"write to {self.config.replica_of!r}, or open it with bucket({self.config.replica_of!r})"
+                f".replica({self.config.bucket!r})"
+            )
         found = naming.check_key(self._encoded(key), key, dotted=self._dotted)
         naming.check_reserved(found, key)
         return self.prefix + found
@@ -75,16 +94,22 @@ class Coding:
         """The bytes of a value. Raises ConfigError for what the codec does not take."""
         try:
             return self._values.encode(value)
-        except ValueError as error:
-            raise ConfigError(f"the value cannot be encoded: {error}") from error
+        except RailgunError:
+            raise
+        except Exception as error:  # a codec is the program's, and may raise anything
+            raise ConfigError(
+                f"this is not a valid value for {type(self._values).__name__}: {_reason(error)}"
+            ) from error
 
     def _encoded(self, key: str) -> str:
         if not isinstance(key, str):
             raise InvalidKey(key, "give a text")
         try:
             return self._keys.encode(key)
-        except ValueError as error:
-            raise InvalidKey(key, str(error)) from error
+        except RailgunError:
+            raise
+        except Exception as error:
+            raise InvalidKey(key, _reason(error)) from error
 
     # -- on the way out
 
@@ -96,6 +121,10 @@ class Coding:
         except ValueError:
             return stored
 
+    def value(self, raw: bytes) -> Any:
+        """The value of bytes that were decoded before."""
+        return self._values.decode(raw)
+
     def entry(self, message: BucketMessage, delta: int = 0, *, with_value: bool = True) -> Entry:
         """The entry that a message is (KV-42). What cannot be decoded is shown as it is stored, with the reason."""
         headers, raw, error = message.headers, message.payload, None
@@ -105,7 +134,7 @@ class Coding:
             key = self._keys.decode(key)
             if with_value and operation == "PUT":
                 value = self._values.decode(raw)
-        except ValueError as failed:
+        except Exception as failed:  # noqa: BLE001 - one odd value must not end a read or a watch of all
             error, value = failed, raw if with_value and operation == "PUT" else None
         return Entry(
             self.config.bucket,
@@ -123,13 +152,13 @@ class Coding:
 
 def coding(
     config: BucketConfig,
-    key_codec: KeyCodec | None = None,
-    value_codec: ValueCodec | None = None,
-    model: type[BaseModel] | None = None,
+    key_codec: GivenKeys = None,
+    value_codec: GivenValues = None,
+    model: Any = None,
 ) -> Coding:
-    """The coding of a handle. Raises ConfigError if both a model and a codec for values are given."""
-    if model is not None:
-        if value_codec is not None:
-            raise ConfigError("give a model or a value_codec, not both")
-        value_codec = ModelValues(model)
-    return Coding(config, key_codec or PlainKeys(), value_codec or PlainValues())
+    """The coding of a handle. Several codecs are chained; a model is the first of them. Raises ConfigError if the model is not one."""
+    return Coding(config, one_key_codec(key_codec), one_value_codec(value_codec, model))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

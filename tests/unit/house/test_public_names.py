@@ -30,6 +30,8 @@ def test_the_public_names() -> None:
         "Bucket",
         "Watch",
         "BucketTransaction",
+        "CachedBucket",
+        "Replica",
     }
     facade = (
         {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}
@@ -53,6 +55,7 @@ def test_the_public_names() -> None:
         "StreamInfo",
         "StreamSourceInfo",
         "StreamState",
+        "codecs",
     }
     assert set(railgun.__all__) == facade | values | (set(errors.__all__) - {"api_error"})
     assert len(railgun.__all__) == len(set(railgun.__all__))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
 from railgun.client import steps
 from railgun.client.buckets import layout, reads
-from railgun.client.buckets.codecs import KeyCodec, ValueCodec
-from railgun.client.buckets.coding import coding
+from railgun.client.buckets.coding import GivenKeys, GivenValues, coding
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
@@ -93,21 +90,30 @@ class AsyncCalls(AsyncCloses):
     # -- buckets
 
     async def create_bucket(
-        self, config: BucketConfig | str, /, *, or_update: bool = False, **fields: Any
+        self,
+        config: BucketConfig | str,
+        /,
+        *,
+        or_update: bool = False,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
+        **fields: Any,
     ) -> AsyncBucket:
         """Create a key-value bucket; one that exists with the same settings is left as it is (KV-11).
 
         Raises StreamNameTaken if its settings are others, unless ``or_update``, which changes them. Raises InvalidBucketName,
-        KeyHistoryTooLarge, ConfigError before anything is sent.
+        KeyHistoryTooLarge, ConfigError before anything is sent. Codecs and model are those of :meth:`bucket`.
         """
         chosen = layout.bucket_config(config, fields)
+        coded = coding(chosen, key_codec, value_codec, model)
         try:
             await self.call(streams.create_stream(layout.stream_of(chosen)))
         except StreamNameTaken:
             if not or_update:
                 raise
-            return await self.update_bucket(chosen)
-        return AsyncBucket(self, coding(chosen))
+            await self.update_bucket(chosen)
+        return AsyncBucket(self, coded)
 
     async def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> AsyncBucket:
         """Change a bucket: a BucketConfig replaces all settings; with a name, only the given fields change.
@@ -131,14 +137,14 @@ class AsyncCalls(AsyncCloses):
         name: str,
         *,
         stream_name: str | None = None,
-        key_codec: KeyCodec | None = None,
-        value_codec: ValueCodec | None = None,
-        model: type[BaseModel] | None = None,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
     ) -> AsyncBucket:
         """The bucket of that name; ``stream_name`` where it was given one. Raises BucketNotFound, BadBucket (KV-12).
 
-        ``model``: values are objects of this pydantic model, stored as JSON. ``key_codec`` and ``value_codec`` say how keys and
-        values are stored.
+        ``model``: values are objects of this pydantic model, or other type, stored as JSON. ``key_codec`` and ``value_codec``, of
+        :mod:`railgun.codecs` or your own, say how keys and values are stored; a list is a chain (KV-41, KV-43).
         """
         info = await self.run_steps(reads.find(self._connection, name, stream_name))
         return AsyncBucket(self, coding(layout.bucket_of(info.config, name), key_codec, value_codec, model))

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
 from railgun.client import steps
 from railgun.client.buckets import layout, reads
-from railgun.client.buckets.codecs import KeyCodec, ValueCodec
-from railgun.client.buckets.coding import coding
+from railgun.client.buckets.coding import GivenKeys, GivenValues, coding
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
@@ -94,21 +91,30 @@ class Calls(Closes):
     # -- buckets
 
     def create_bucket(
-        self, config: BucketConfig | str, /, *, or_update: bool = False, **fields: Any
+        self,
+        config: BucketConfig | str,
+        /,
+        *,
+        or_update: bool = False,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
+        **fields: Any,
     ) -> Bucket:
         """Create a key-value bucket; one that exists with the same settings is left as it is (KV-11).
 
         Raises StreamNameTaken if its settings are others, unless ``or_update``, which changes them. Raises InvalidBucketName,
-        KeyHistoryTooLarge, ConfigError before anything is sent.
+        KeyHistoryTooLarge, ConfigError before anything is sent. Codecs and model are those of :meth:`bucket`.
         """
         chosen = layout.bucket_config(config, fields)
+        coded = coding(chosen, key_codec, value_codec, model)
         try:
             self.call(streams.create_stream(layout.stream_of(chosen)))
         except StreamNameTaken:
             if not or_update:
                 raise
-            return self.update_bucket(chosen)
-        return Bucket(self, coding(chosen))
+            self.update_bucket(chosen)
+        return Bucket(self, coded)
 
     def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> Bucket:
         """Change a bucket: a BucketConfig replaces all settings; with a name, only the given fields change.
@@ -132,14 +138,14 @@ class Calls(Closes):
         name: str,
         *,
         stream_name: str | None = None,
-        key_codec: KeyCodec | None = None,
-        value_codec: ValueCodec | None = None,
-        model: type[BaseModel] | None = None,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
     ) -> Bucket:
         """The bucket of that name; ``stream_name`` where it was given one. Raises BucketNotFound, BadBucket (KV-12).
 
-        ``model``: values are objects of this pydantic model, stored as JSON. ``key_codec`` and ``value_codec`` say how keys and
-        values are stored.
+        ``model``: values are objects of this pydantic model, or other type, stored as JSON. ``key_codec`` and ``value_codec``, of
+        :mod:`railgun.codecs` or your own, say how keys and values are stored; a list is a chain (KV-41, KV-43).
         """
         info = self.run_steps(reads.find(self._connection, name, stream_name))
         return Bucket(self, coding(layout.bucket_of(info.config, name), key_codec, value_codec, model))
