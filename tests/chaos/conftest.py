@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chaos.buckets.bucket_cluster import BucketCluster
 from tests.chaos.consuming import ConsumingCluster
 from tests.chaos.copying.copying_cluster import CopyingCluster
 from tests.chaos.harness import ChaosCluster
 
-Hurt = ChaosCluster | ConsumingCluster | CopyingCluster
+Hurt = ChaosCluster | ConsumingCluster | CopyingCluster | BucketCluster
 
 
 @pytest.fixture(scope="module")

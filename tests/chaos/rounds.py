@@ -1,7 +1,7 @@
 """Which torments come, and in which order: all of it from one seed.
 
 ``RAILGUN_CHAOS_SEED`` chooses the seed (a new one each time, printed), ``RAILGUN_CHAOS_ROUNDS``,
-``RAILGUN_CHAOS_CONSUMER_ROUNDS`` and ``RAILGUN_CHAOS_SOURCING_ROUNDS`` how many rounds there are (3).
+``RAILGUN_CHAOS_CONSUMER_ROUNDS``, ``RAILGUN_CHAOS_SOURCING_ROUNDS`` and ``RAILGUN_CHAOS_BUCKET_ROUNDS`` how many rounds there are (3).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ SEED: Final = int(os.environ.get("RAILGUN_CHAOS_SEED") or secrets.randbelow(2**3
 ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_ROUNDS", "3"))
 CONSUMER_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_CONSUMER_ROUNDS", "3"))
 SOURCING_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_SOURCING_ROUNDS", "3"))
+BUCKET_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_BUCKET_ROUNDS", "3"))
 
 
 def turn_of(number: int, kinds: int, salt: str = "") -> int:
