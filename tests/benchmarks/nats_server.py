@@ -76,7 +76,6 @@ class NatsClient:
         self._connection: Any = self._runner.run(_connected(url))
         self._jetstream: Any = self._connection.jetstream(timeout=30)
         self.consumers = NatsConsumers(self._jetstream, self._runner.run)
-        self._buckets: dict[str, Any] = {}
 
     @property
     def jetstream(self) -> Any:
@@ -144,13 +143,6 @@ class NatsClient:
                 raise RuntimeError(f"a batch of {size} was acknowledged with {ack.batch_size}")
 
         self._runner.run(always_so_many(one, range(batches), at_once))
-
-    def create_bucket(self, name: str) -> None:
-        self._buckets[name] = self._runner.run(self._jetstream.create_key_value(bucket=name))
-
-    def put_all(self, bucket: str, keys: Sequence[str], value: bytes, at_once: int) -> None:
-        put = self._buckets[bucket].put
-        self._runner.run(always_so_many(lambda key: put(key, value), keys, at_once))
 
     def publish(self, subject: str, payload: bytes) -> None:
         self._runner.run(self._jetstream.publish(subject, payload))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import railgun
 from tests.benchmarks.nats_server import always_so_many, in_waves
 from tests.benchmarks.railgun_consuming import RailgunConsumers
 from tests.benchmarks.scale import AT_ONCE
 
+T = TypeVar("T")
 _FLUSH_SECONDS = 300.0
 
 
@@ -20,12 +22,16 @@ class RailgunClient:
     def __init__(self, connection: railgun.Railgun) -> None:
         self.sync = connection
         self.consumers = RailgunConsumers(connection)
-        self._async = railgun.AsyncRailgun(connection.connection)
+        self.aio = railgun.AsyncRailgun(connection.connection)
         self._runner = asyncio.Runner()
 
     def close(self) -> None:
         self._runner.close()
         self.sync.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end, on the client's own loop."""
+        return self._runner.run(work)
 
     def create_stream(
         self, name: str, subjects: Sequence[str], *, duplicate_window: float = 120.0, **allowed: bool
@@ -72,29 +78,11 @@ class RailgunClient:
 
     def publish_batches(self, subject: str, payload: bytes, size: int, batches: int, at_once: int) -> None:
         async def one(_: int) -> None:
-            async with self._async.batch() as batch:
+            async with self.aio.batch() as batch:
                 for _ in range(size):
                     batch.add(subject, payload)
 
-        self._runner.run(always_so_many(one, range(batches), at_once))
-
-    def create_bucket(self, name: str) -> None:
-        config = railgun.StreamConfig(
-            name=f"KV_{name}",
-            subjects=[f"kv.{name}.*"],
-            max_msgs_per_subject=1,
-            allow_direct=True,
-            allow_rollup_hdrs=True,
-            allow_atomic=True,
-            allow_msg_ttl=True,
-            metadata={"_railgun.bucket": name},
-        )
-        self.sync.create_stream(config)
-
-    def put_all(self, bucket: str, keys: Sequence[str], value: bytes, at_once: int) -> None:
-        self._runner.run(
-            always_so_many(lambda key: self._async.publish(f"kv.{bucket}.{key}", value), keys, at_once)
-        )
+        self.run(always_so_many(one, range(batches), at_once))
 
     def publish(self, subject: str, payload: bytes) -> None:
         self.sync.publish(subject, payload)
@@ -109,7 +97,7 @@ class RailgunClient:
         return taken
 
     def get(self, stream: str, sequences: Sequence[int], *, at_once: int = AT_ONCE) -> None:
-        self._runner.run(in_waves(self._async.stream(stream).get, sequences, at_once))
+        self.run(in_waves(self.aio.stream(stream).get, sequences, at_once))
 
     def read(self, stream: str, subject: str, count: int) -> None:
         """So many messages of the subject, from the first on."""
@@ -118,4 +106,4 @@ class RailgunClient:
             raise RuntimeError(f"{found} of {count} messages were read")
 
     def get_last(self, stream: str, subjects: Sequence[str], *, at_once: int = AT_ONCE) -> None:
-        self._runner.run(in_waves(self._async.stream(stream).get_last, subjects, at_once))
+        self.run(in_waves(self.aio.stream(stream).get_last, subjects, at_once))

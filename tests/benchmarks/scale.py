@@ -17,6 +17,7 @@ class Scale:
     pipelined: int  # messages of one round
     one_by_one: int
     gets: int
+    puts: int  # and gets, of keys
     consumed: int  # messages that a consumer gets in one round
     iterated: int  # the same where it iterates
     sparse: int  # stored, of which a filter wants one in a hundred
@@ -33,6 +34,7 @@ FULL: Final = Scale(
     pipelined=80_000,
     one_by_one=200,
     gets=256,
+    puts=10_240,
     consumed=50_000,
     iterated=200_000,
     sparse=200_000,
@@ -48,6 +50,7 @@ QUICK: Final = Scale(
     pipelined=20_000,
     one_by_one=50,
     gets=256,
+    puts=2_560,
     consumed=10_000,
     iterated=40_000,
     sparse=20_000,

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from tests.benchmarks.contest import Row
-from tests.benchmarks.rows.buckets import PutAtOnce, PutMany
+from tests.benchmarks.rows.buckets import (
+    CachedGet,
+    Contention,
+    FanOut,
+    KeyGetAtOnce,
+    KeyGetOne,
+    KeyGrowth,
+    KeyMemory,
+    KeyRestart,
+    ListKeys,
+    PutAtOnce,
+    PutOne,
+)
 from tests.benchmarks.rows.catching_up import CatchUp, FetchGrowth, FloorGrowth
 from tests.benchmarks.rows.consuming import (
     Competing,
@@ -41,8 +53,6 @@ ROWS: tuple[Row, ...] = (
     CountingMany(),
     BatchesOf100(),
     BatchesOf1000(),
-    PutAtOnce(),
-    PutMany(),
     OneAtATime(),
     GetAtOnce(),
     LastAtOnce(),
@@ -57,6 +67,13 @@ ROWS: tuple[Row, ...] = (
     Filtered(),
     InFlight(),
     Idle(),
+    PutAtOnce(),
+    PutOne(),
+    KeyGetAtOnce(),
+    KeyGetOne(),
+    CachedGet(),
+    Contention(),
+    FanOut(),
     HandingOver(),
     SourcedPublish(),
     Copying(),
@@ -70,6 +87,10 @@ ROWS: tuple[Row, ...] = (
     ReadAll(),
     FetchGrowth(),
     FloorGrowth(),
+    KeyMemory(),  # first on its cluster
+    KeyGrowth(),
+    ListKeys(),
+    KeyRestart(),
     RestoreRate(),
     Restart(),
     Takeover(),

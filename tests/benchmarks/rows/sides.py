@@ -45,8 +45,6 @@ class StreamClient(Protocol):
     def publish_batches(
         self, subject: str, payload: bytes, size: int, batches: int, at_once: int
     ) -> None: ...
-    def create_bucket(self, name: str) -> None: ...
-    def put_all(self, bucket: str, keys: Sequence[str], value: bytes, at_once: int) -> None: ...
     def publish(self, subject: str, payload: bytes) -> None: ...
     def publish_one_by_one(self, subject: str, payload: bytes, count: int) -> list[float]: ...
     def get(self, stream: str, sequences: Sequence[int], *, at_once: int = AT_ONCE) -> None: ...
@@ -72,13 +70,6 @@ def new_stream(client: StreamClient, *, duplicate_window: float = 120.0, **allow
     """A stream that nobody has used; it captures everything below its own name in lower case."""
     name = f"S{next(_numbers)}"
     client.create_stream(name, [f"{name.lower()}.>"], duplicate_window=duplicate_window, **allowed)
-    return name
-
-
-def new_bucket(client: StreamClient) -> str:
-    """A key-value bucket that nobody has used, as each side makes one that keeps the newest value of a key."""
-    name = f"B{next(_numbers)}"
-    client.create_bucket(name)
     return name
 
 
