@@ -7,8 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, cast
 
-import railgun
 from nats.js.errors import KeyWrongLastSequenceError
+
+import railgun
 from tests.benchmarks.nats_server import NatsClient, always_so_many, in_waves
 from tests.benchmarks.railgun_client import RailgunClient
 from tests.benchmarks.scale import AT_ONCE
@@ -66,10 +67,12 @@ class RailgunBuckets:
         self._known: dict[str, railgun.AsyncBucket] = {}
 
     def _bucket(self, name: str) -> railgun.AsyncBucket:
-        return self._client.aio.bucket(name)
+        if name not in self._known:
+            self._known[name] = self._client.run(self._client.aio.bucket(name))
+        return self._known[name]
 
     def create(self, bucket: str) -> None:
-        self._client.sync.create_bucket(bucket)
+        self._known[bucket] = self._client.run(self._client.aio.create_bucket(bucket))
 
     def put(self, bucket: str, keys: Sequence[str], value: bytes, at_once: int = AT_ONCE) -> None:
         chosen = self._bucket(bucket)
@@ -135,7 +138,7 @@ class RailgunBuckets:
         return self._client.run(work())
 
     def count_keys(self, bucket: str) -> int:
-        return sum(1 for _ in self._client.sync.bucket(bucket).keys())
+        return sum(1 for _ in self._client.sync.bucket(bucket).keys())  # noqa: SIM118 - not a dictionary
 
 
 class NatsBuckets:

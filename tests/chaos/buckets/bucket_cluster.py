@@ -139,7 +139,10 @@ class BucketCluster(TormentedCluster):
         """What the owner says of the bucket, and every value of it."""
         with self.connect() as rg:
             bucket = rg.bucket(BUCKET)
-            values = {key: [(one.revision, one.value) for one in bucket.history(key)] for key in sorted(bucket.keys())}
+            values = {
+                key: [(one.revision, one.value) for one in bucket.history(key)]
+                for key in sorted(bucket.keys())
+            }
             return {"state": rg.stream(f"KV_{BUCKET}").info().state, "values": values}
 
 

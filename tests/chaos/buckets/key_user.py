@@ -30,7 +30,15 @@ class KeyUser(Publisher):
     """Calls one after the other on a few keys that others use too. ``calls``: all of them, by key."""
 
     def __init__(
-        self, bootstrap: str, prefix: str, bucket: str, keys: Sequence[str], tag: str, seed: str, *, pause: float
+        self,
+        bootstrap: str,
+        prefix: str,
+        bucket: str,
+        keys: Sequence[str],
+        tag: str,
+        seed: str,
+        *,
+        pause: float,
     ) -> None:
         super().__init__(bootstrap, prefix, bucket, tag, pause=pause)
         self.calls: dict[str, list[Call]] = {key: [] for key in keys}
@@ -38,7 +46,10 @@ class KeyUser(Publisher):
         self._seen = dict.fromkeys(keys, 0)  # the newest revision that it was told
 
     def _send(self, rg: railgun.Railgun, ids: list[str]) -> None:
-        bucket = rg.bucket(self.stream)
+        try:
+            bucket = rg.bucket(self.stream)
+        except RailgunError:
+            return  # nobody answers just now: a pause, then the next batch
         for value in ids:
             kind = self._dice.choices(list(_KINDS), list(_KINDS.values()))[0]
             key = self._dice.choice(list(self.calls))
