@@ -138,7 +138,7 @@ class RailgunBuckets:
         return self._client.run(work())
 
     def count_keys(self, bucket: str) -> int:
-        return sum(1 for _ in self._client.sync.bucket(bucket).keys())  # noqa: SIM118 - not a dictionary
+        return sum(1 for _ in self._client.sync.bucket(bucket).keys())
 
 
 class NatsBuckets:

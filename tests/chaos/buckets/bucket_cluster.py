@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import railgun
@@ -149,6 +150,6 @@ class BucketCluster(TormentedCluster):
 def _disorder(seen: Sequence[railgun.Entry]) -> list[str]:
     return [
         f"{later.key}: revision {later.revision} was seen after {earlier.revision}"
-        for earlier, later in zip(seen, seen[1:], strict=False)
+        for earlier, later in pairwise(seen)
         if later.revision <= earlier.revision
     ]
