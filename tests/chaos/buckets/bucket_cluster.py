@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,8 +29,8 @@ class Watcher(threading.Thread):
         super().__init__(name="watcher", daemon=True)
         self.seen: list[railgun.Entry] = []
         self.failure: BaseException | None = None
-        self._bootstrap = bootstrap
-        self._ending = threading.Event()
+        self._address = bootstrap
+        self._watch: railgun.Watch | None = None
         self._open = threading.Event()
 
     def begin(self) -> None:
@@ -37,7 +38,8 @@ class Watcher(threading.Thread):
         assert self._open.wait(TAKEOVER), f"no watch within {TAKEOVER:.0f} s: {self.failure!r}"
 
     def finish(self) -> None:
-        self._ending.set()
+        if self._watch is not None:
+            self._watch.close()
         self.join(TAKEOVER)
         if self.failure is not None:
             raise self.failure
@@ -46,14 +48,12 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         try:
             with (
-                railgun.connect(self._bootstrap, prefix=PREFIX, timeout=20.0) as rg,
+                railgun.connect(self._address, prefix=PREFIX, timeout=20.0) as rg,
                 rg.bucket(BUCKET).watch_all() as watch,
             ):
+                self._watch = watch
                 self._open.set()
-                while not self._ending.is_set():
-                    entry = watch.next(wait=0.2)
-                    if entry is not None:
-                        self.seen.append(entry)
+                self.seen.extend(entry for entry in watch if entry is not None)
         except BaseException as error:  # noqa: BLE001 - raised again by finish
             self.failure = error
 
@@ -144,7 +144,8 @@ class BucketCluster(TormentedCluster):
                 key: [(one.revision, one.value) for one in bucket.history(key)]
                 for key in sorted(bucket.keys())
             }
-            return {"state": rg.stream(f"KV_{BUCKET}").info().state, "values": values}
+            state = replace(rg.stream(f"KV_{BUCKET}").info().state, consumer_count=0)  # watches come and go
+            return {"state": state, "values": values}
 
 
 def _disorder(seen: Sequence[railgun.Entry]) -> list[str]:

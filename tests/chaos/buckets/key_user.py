@@ -55,7 +55,7 @@ class KeyUser(Publisher):
             key = self._dice.choice(list(self.calls))
             call = self._call(bucket, kind, key, value)
             if call.result == UNKNOWN:
-                if kind != GET:
+                if call.kind != GET:
                     self.calls[key].append(call)
                 return  # a pause, then the next batch
             self.calls[key].append(call)
@@ -63,19 +63,21 @@ class KeyUser(Publisher):
             self.acked[value] = call.revision
 
     def _call(self, bucket: railgun.Bucket, kind: str, key: str, value: str) -> Call:
-        begin, last = time.monotonic(), self._seen[key] if kind == UPDATE else 0
-        result, revision = OK, 0
+        last = self._seen[key] if kind == UPDATE else 0
+        if kind == UPDATE and not last:
+            kind = GET  # it was told of no revision yet
+        begin, result, revision = time.monotonic(), OK, 0
         try:
             if kind == PUT:
                 revision = bucket.put(key, value)
             elif kind == CREATE:
                 revision = bucket.create(key, value)
-            elif kind == UPDATE and last:
+            elif kind == UPDATE:
                 revision = bucket.update(key, value, last)
             elif kind == DELETE:
                 revision, value = bucket.delete(key), ""
             else:
-                kind, entry = GET, bucket.get(key)
+                entry = bucket.get(key)
                 revision, value = entry.revision, entry.text
         except KeyNotFound:
             result, value = MISSING, ""
