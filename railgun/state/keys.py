@@ -15,6 +15,7 @@ first  then                        value
 ``o``  incarnation, sequence       exact log offset of that block, 8 bytes
 ``i``  incarnation, sequence       IdBlock of that block
 ``p``  incarnation, sequence       body of one message, where bodies are kept
+``v``  incarnation, subject        the same of a subject's only message: its sequence, 8 bytes, and its body
 ``m``  incarnation                 how many consumers were ever made, 8 bytes
 ``q``  incarnation, number         ConsumerRecord
 ``w``  incarnation, number, block  PendingBlock of that consumer
@@ -42,6 +43,7 @@ REMOVED = b"x"
 OFFSET = b"o"
 IDS = b"i"
 BODY = b"p"
+VALUE = b"v"
 CONSUMERS_MADE = b"m"
 CONSUMER = b"q"
 PENDING = b"w"
@@ -51,7 +53,7 @@ STRAY_TOTALS = b"y"
 FEED = b"f"
 ORIGIN = b"l"
 OF_A_STREAM = (
-    *(BLOCK, REMOVED, OFFSET, IDS, BODY, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP),
+    *(BLOCK, REMOVED, OFFSET, IDS, BODY, VALUE, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP),
     *(TOTAL, STRAY_TOTALS, FEED, ORIGIN),
 )
 
@@ -109,7 +111,7 @@ def all_of(kind: bytes, incarnation: int) -> bytes:
 
 def is_whole(key: bytes) -> bool:
     """Whether the key is as long as keys of its kind are; those of kinds that are not known are."""
-    if key[:1] in (TOTAL, ORIGIN):
+    if key[:1] in (TOTAL, ORIGIN, VALUE):
         return len(key) > 1 + _NUMBER.size  # a subject or a source follows
     return len(key) == _LENGTHS.get(key[:1], len(key)) and bool(key)
 

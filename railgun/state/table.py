@@ -143,6 +143,11 @@ class Overlay:
         changed: bytes | None = self._changes.get(key)
         return self._table.get(key) if changed is None else changed
 
+    def versions(self, key: bytes) -> Iterator[bytes | None]:
+        """What the drain made of the key, and what it was before."""
+        yield self._changes.get(key)
+        yield self._table.get(key)
+
     def companion(self, key: bytes) -> bytes | None:
         """As :meth:`Table.companion`: of what was committed."""
         return self._table.companion(key)

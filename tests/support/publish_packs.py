@@ -52,7 +52,7 @@ def visible(state: OwnedStream) -> dict[str, Any]:
         "subjects": state.subjects(),
         "ids": state.window.everything(),
         "tombstones": state.log_keys.tombstones(),
-        "bodies": list(state.overlay.scan(b"p")),
+        "bodies": [*state.overlay.scan(b"p"), *state.overlay.scan(b"v")],
         "totals": list(state.overlay.scan(b"t")),
     }
 

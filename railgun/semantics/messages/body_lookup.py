@@ -6,7 +6,7 @@ there, or beside their block on the owner's disk. Only kept bodies are state: th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice, takewhile
 
 from railgun.model.headers import Headers
@@ -33,11 +33,18 @@ class BodyLookup:
         self.recent: RecentMessages | None = None  # of the shard; a stream can do without
         # Of the block that was looked at last: neighbours follow.
         self._beside: tuple[int, PackedBodies | None] = (0, None)
-        self._swept_below = 0  # where the removal of strays goes on: a table is slow where much was removed
+        # Where the removal of strays goes on: a table is slow where much was removed.
+        self._swept_below = 0
+        self._swept_values = b""
+        # Whether a body is kept under the subject of its message, of which there is one at most: the next one replaces it.
+        self.is_value: Callable[[int], bool] = lambda _: False
 
     def find(self, sequence: int, index: MessageIndex) -> tuple[Headers, bytes] | None:
         """Headers and payload of a message that exists, None if only the log has them."""
-        found = self._find_near(sequence)
+        found = self._find_recent(sequence)
+        if found is None and self._may_have(sequence):
+            entry = index.trace(sequence) if self.is_value(sequence) else None
+            found = self._find_kept(sequence, None if entry is None else entry.subject)
         if found is not None:
             return found
         block = index.block_of(sequence)
@@ -45,7 +52,11 @@ class BodyLookup:
 
     def find_of(self, block: Block, sequence: int) -> tuple[Headers, bytes] | None:
         """As :meth:`find`, of a message of this block."""
-        return self._find_near(sequence) or self._find_beside(block.base, sequence)
+        found = self._find_recent(sequence)
+        if found is None and self._may_have(sequence):
+            subject = block.subject(sequence - block.base) if self.is_value(sequence) else None
+            found = self._find_kept(sequence, subject)
+        return found or self._find_beside(block.base, sequence)
 
     def find_run(self, block: Block, first: int, behind: int) -> tuple[list[Headers], list[bytes | None]]:
         """Headers and payloads of the messages [first, behind) of this block; None for a payload that only the log has."""
@@ -67,15 +78,21 @@ class BodyLookup:
             return [*headers, *more_headers], [*payloads, *more_payloads]
         return headers, payloads
 
-    def _find_near(self, sequence: int) -> tuple[Headers, bytes] | None:
-        """Among the newest of the shard, or kept in the table."""
-        found = None if self.recent is None else self.recent.find(self._incarnation, sequence)
-        if found is not None:
-            return found
-        kept = self._overlay.before_or_after(self._key(sequence)) if self._may_have(sequence) else None
-        if kept is None:
+    def _find_recent(self, sequence: int) -> tuple[Headers, bytes] | None:
+        """Among the newest of the shard."""
+        return None if self.recent is None else self.recent.find(self._incarnation, sequence)
+
+    def _find_kept(self, sequence: int, subject: str | None) -> tuple[Headers, bytes] | None:
+        """In the table, also what this drain removed or replaced there. ``subject``: of a message that is kept under it."""
+        if subject is None:
+            key, data = self._key(sequence), self._overlay.before_or_after(self._key(sequence))
+        else:
+            key, number = self._value_key(subject), keys.number(sequence)
+            found = (one for one in self._overlay.versions(key) if one is not None and one.startswith(number))
+            data = next((one[len(number) :] for one in found), None)
+        if data is None:
             return None
-        body = decoded(self._key(sequence), wire.decode, "message_body", kept)
+        body = decoded(key, wire.decode, "message_body", data)
         return wire.headers_in(body["headers"]), body["payload"]
 
     def _find_beside(self, base: int, sequence: int) -> tuple[Headers, bytes] | None:
@@ -97,28 +114,42 @@ class BodyLookup:
 
     # -- kept in the table
 
-    def keep(self, sequence: int, headers: Headers, payload: bytes) -> None:
-        self._overlay.put(self._key(sequence), wire.encode_headers(headers) + wire.encode_bytes(payload))
+    def keep(self, sequence: int, subject: str, headers: Headers, payload: bytes) -> None:
+        body = wire.encode_headers(headers) + wire.encode_bytes(payload)
+        if self.is_value(sequence):
+            self._overlay.put(self._value_key(subject), keys.number(sequence) + body)
+        else:
+            self._overlay.put(self._key(sequence), body)
 
     def keep_run(
-        self, first: int, headers: list[Headers], payloads: list[bytes], gone: Collection[int]
+        self,
+        first: int,
+        subjects: list[str],
+        headers: list[Headers],
+        payloads: list[bytes],
+        gone: Collection[int],
     ) -> None:
         """Many, with consecutive sequences; those that are ``gone`` already are not kept at all."""
-        prefix = keys.all_of(keys.BODY, self._incarnation)
+        as_values = self.is_value(first)
+        prefix = keys.all_of(keys.VALUE if as_values else keys.BODY, self._incarnation)
         known: Headers | None = None
         head = b""
         kept: dict[bytes, bytes | None] = {}
-        for sequence, given, payload in zip(
-            range(first, first + len(payloads)), headers, payloads, strict=True
+        for sequence, subject, given, payload in zip(
+            range(first, first + len(payloads)), subjects, headers, payloads, strict=True
         ):
             if given is not known:  # most share them
                 known, head = given, wire.encode_headers(given)
-            if sequence not in gone:
+            if as_values:
+                kept[prefix + subject.encode("utf-8")] = (
+                    keys.number(sequence) + head + wire.encode_bytes(payload)
+                )
+            elif sequence not in gone:
                 kept[prefix + keys.number(sequence)] = head + wire.encode_bytes(payload)
         self._overlay.change(kept)
 
     def drop(self, sequence: int, *, new: bool = False) -> None:
-        """The message is gone. ``new``: it is of the drain that runs, so the table has nothing of it."""
+        """The message is gone, whose body is not a value. ``new``: it is of the drain that runs, so the table has nothing of it."""
         if self._may_have(sequence):
             if new:
                 self._overlay.forget(self._key(sequence))
@@ -127,17 +158,19 @@ class BodyLookup:
 
     def drop_run(self, sequences: list[int], new_from: int) -> None:
         """As :meth:`drop`, of many; ``new_from``: from this sequence on they are of the drain that runs."""
-        if not self.may_have_some and self.copied_below:
-            sequences = [sequence for sequence in sequences if sequence < self.copied_below]
-        elif not self.may_have_some:
-            return
         prefix = keys.all_of(keys.BODY, self._incarnation)
+        doomed: dict[bytes, bytes | None] = {}
         for sequence in sequences:
             if sequence >= new_from:
-                self._overlay.forget(prefix + keys.number(sequence))
-        self._overlay.change(
-            {prefix + keys.number(sequence): None for sequence in sequences if sequence < new_from}
-        )
+                self.drop(sequence, new=True)
+            elif self._may_have(sequence):
+                doomed[prefix + keys.number(sequence)] = None
+        self._overlay.change(doomed)
+
+    def drop_value(self, subject: str) -> None:
+        """No message is left whose body is kept under the subject."""
+        if self.may_have_some:
+            self._overlay.delete(self._value_key(subject))
 
     @property
     def may_have_some(self) -> bool:
@@ -152,7 +185,7 @@ class BodyLookup:
 
     def find_strays(self, first: int) -> None:
         """Untidy if there are any. ``first``: the first message."""
-        self._swept_below = 0
+        self._swept_below, self._swept_values = 0, b""
         if next(self._strays(first), None) is not None:
             self._memory.untidy.add(self._incarnation)
 
@@ -163,6 +196,8 @@ class BodyLookup:
             self._overlay.delete(key)
         if len(doomed) < most:
             self._memory.untidy.discard(self._incarnation)
+        elif doomed[-1].startswith(keys.VALUE):
+            self._swept_values = doomed[-1]
         else:
             self._swept_below = keys.sequence_in(doomed[-1]) + 1
         return len(doomed)
@@ -175,6 +210,8 @@ class BodyLookup:
         yield from takewhile(lambda key: keys.sequence_in(key) < first, self._kept_from(0))
         if not self.keeps:
             yield from self._kept_from(max(first, self.copied_below))
+            prefix = keys.all_of(keys.VALUE, self._incarnation)
+            yield from (key for key, _ in self._overlay.scan(prefix, self._swept_values or None))
 
     def _kept_from(self, sequence: int) -> Iterator[bytes]:
         """Keys of kept bodies from the sequence on, without those that were looked at before."""
@@ -184,3 +221,6 @@ class BodyLookup:
 
     def _key(self, sequence: int) -> bytes:
         return keys.of(keys.BODY, self._incarnation, sequence)
+
+    def _value_key(self, subject: str) -> bytes:
+        return keys.all_of(keys.VALUE, self._incarnation) + subject.encode("utf-8")

@@ -32,14 +32,15 @@ class LogKeys:
         self._stream = stream
         self.compacted = compacted
         self.own_from = 0  # messages from this sequence on have keys of their own; 0: none has
-        self._buried: dict[
-            bytes, str
-        ] = {}  # by this drain: key to subject, which is empty where no other message has the key
+        # By this drain: key to subject, which is empty where no other message ever has the key.
+        self._buried: dict[bytes, str] = {}
+        self.values_from = stream.last_seq + 1  # where bodies are kept under subjects
         self.follow_limit()
 
-    def load(self, compacted: bool, own_from: int) -> None:
+    def load(self, compacted: bool, own_from: int, values_from: int) -> None:
         """Take over what was recorded."""
         stream = self._stream
+        self.values_from = stream.last_seq + 1 if values_from == NOT_KNOWN else values_from
         limit = stream.config.max_msgs_per_subject
         if (
             own_from == NOT_KNOWN
@@ -56,6 +57,10 @@ class LogKeys:
         """The key of the message's log record."""
         return record_key(subject, sequence, slotted=0 < self.own_from <= sequence)
 
+    def is_value(self, sequence: int) -> bool:
+        """Whether the table keeps the body of the message under its subject, as the log does: one at most has that key."""
+        return self.compacted and sequence >= self.values_from and not 0 < self.own_from <= sequence
+
     def all_of(self, subjects: list[str], sequences: list[int]) -> list[bytes]:
         """The keys of many messages."""
         if self.own_from:
@@ -71,6 +76,12 @@ class LogKeys:
             own = 0 < self.own_from <= sequence
             self._buried[self.of(subject, sequence)] = "" if own else subject
 
+    def not_replaced(self, gone: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Those of the messages that made room for others on their subjects whose bodies are not replaced by those of the others."""
+        if not self.compacted or self.own_from:
+            return gone
+        return [one for one in gone if one[0] < self.values_from]
+
     def bury_replaced(self, gone: Iterable[tuple[int, str]]) -> None:
         """The messages made room for others on their subjects; those that share the key of the other go by themselves."""
         if self.own_from and self.compacted:
@@ -80,10 +91,10 @@ class LogKeys:
     def tombstones(self) -> list[bytes]:
         """The keys of what this drain removed, in order; none that a message has now."""
         return sorted(
-            key for key, subject in self._buried.items() if not subject or not self._is_shared(subject)
+            key for key, subject in self._buried.items() if not subject or not self.is_shared(subject)
         )
 
-    def _is_shared(self, subject: str) -> bool:
+    def is_shared(self, subject: str) -> bool:
         """Whether a message may live whose key is the subject."""
         oldest = self._stream.next_of(subject, 0)
         return oldest is None or (oldest > 0 and not 0 < self.own_from <= oldest)

@@ -76,6 +76,7 @@ class OwnedStream(StoredMessages):
         self._configure(config)
         self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
         self.log_keys = LogKeys(self, compacted=config.max_msgs_per_subject > 0)
+        self.bodies.is_value = self.log_keys.is_value
 
     # -- life
 
@@ -92,7 +93,7 @@ class OwnedStream(StoredMessages):
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in RECORDED:
             setattr(state, field, record[field])
-        state.log_keys.load(record["compacted"], record["own_keys_from"])
+        state.log_keys.load(record["compacted"], record["own_keys_from"], record["values_from"])
         state._new_from = state.last_seq + 1
         state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
         if not state.deleting:
@@ -191,7 +192,7 @@ class OwnedStream(StoredMessages):
         if expiry not in (0, NEVER):
             self.expiry.add(abs(expiry), sequence)
         if self.bodies.keeps:
-            self.bodies.keep(sequence, headers, payload)
+            self.bodies.keep(sequence, subject, headers, payload)
         return sequence
 
     def is_wanted(self, subject: str) -> bool:
@@ -234,8 +235,8 @@ class OwnedStream(StoredMessages):
         )
         self._watch_ends(first, expiries)
         if self.bodies.keeps:
-            self.bodies.keep_run(first, headers, payloads, {sequence for sequence, _ in gone})
-        self.bodies.drop_run([sequence for sequence, _ in gone if sequence < first], self._new_from)
+            self.bodies.keep_run(first, subjects, headers, payloads, {sequence for sequence, _ in gone})
+        self._drop_bodies([one for one in self.log_keys.not_replaced(gone) if one[0] < first])
         self.log_keys.bury_replaced(gone)
         if self.consumers:
             for sequence, subject in gone:
@@ -272,7 +273,7 @@ class OwnedStream(StoredMessages):
 
     def copy(self, sequence: int, headers: Headers, payload: bytes) -> None:
         """The table has the message from now on; it is the first that was not copied before."""
-        self.bodies.keep(sequence, headers, payload)
+        self.bodies.keep(sequence, "", headers, payload)  # its log is not compacted: it goes by its sequence
         self.copied_below = sequence + 1
 
     # -- removing
@@ -282,7 +283,7 @@ class OwnedStream(StoredMessages):
         entry = self._take(sequence)
         if entry is None:
             return False
-        self.bodies.drop(sequence, new=sequence >= self._new_from)
+        self._drop_bodies([(sequence, entry.subject)])
         self.log_keys.bury(entry.subject, sequence)
         if self.consumers:
             if why == "evicted":
@@ -290,6 +291,14 @@ class OwnedStream(StoredMessages):
             else:
                 self.consumers.removed(sequence, entry.subject, why=why)
         return True
+
+    def _drop_bodies(self, gone: list[tuple[int, str]]) -> None:
+        """Messages are gone; values that others on their subjects have replaced are so already."""
+        is_value = self.log_keys.is_value
+        self.bodies.drop_run([sequence for sequence, _ in gone if not is_value(sequence)], self._new_from)
+        for sequence, subject in gone:
+            if is_value(sequence) and not self.log_keys.is_shared(subject):
+                self.bodies.drop_value(subject)
 
     def fall_behind(self, behind: bool = True) -> None:
         """Whether there are messages left to remove, which the next drains do (:mod:`railgun.semantics.streams.backlog`)."""
@@ -338,6 +347,7 @@ class OwnedStream(StoredMessages):
         if self.compacted:
             for entry in self.iterate():
                 self.log_keys.bury(entry.subject, entry.sequence)
+                self.bodies.drop_value(entry.subject)
         self._take_all(next_sequence)
         self.expiry.clear()
         self._find_stray_bodies()

@@ -165,7 +165,7 @@ CHANGELOG: dict[str, dict[str, Any]] = {
         "name": "ORDERS", "incarnation": 3, "config": '{"name":"ORDERS"}', "created": TIME, "deleting": False,
         "first_seq": 1, "last_seq": 41, "messages": 41, "bytes": 4_100, "last_time": TIME, "last_msg_id": "a-1",
         "log_end": 60, "compacted": True, "crowded": 2,
-        "unneeded": [{"start": 1, "end": 5, "patterns": ["orders.>"]}], "copied_below": 9, "own_keys_from": 21,
+        "unneeded": [{"start": 1, "end": 5, "patterns": ["orders.>"]}], "copied_below": 9, "own_keys_from": 21, "values_from": 1,
     },
     "message_block": {
         "subjects": ["orders.a\0orders.b"], "subject_of": b"\x00\x00\x01\x00", "sizes": b"\x64\x00\x00\x00" * 2,
@@ -291,8 +291,8 @@ def test_totals_of_a_version_before_sources_are_read() -> None:
 
 def test_streams_of_a_version_before_own_keys_are_read() -> None:
     sample = CHANGELOG["stream_record"]
-    older = bytes.fromhex(GOLDEN["stream_record"])[:-1]
-    assert avro.decode("stream_record", older) == sample | {"own_keys_from": -1}
+    older = bytes.fromhex(GOLDEN["stream_record"])[:-2]
+    assert avro.decode("stream_record", older) == sample | {"own_keys_from": -1, "values_from": -1}
 
 
 @given(

@@ -158,10 +158,12 @@ def test_a_dead_letter_resolves_the_message_in_the_same_drain(retention: str) ->
 
 @pytest.mark.parametrize("kind", [keys.STREAM, *keys.OF_A_STREAM])
 def test_a_key_of_a_stream_that_was_cut_is_not_whole(kind: bytes) -> None:
-    alone = dict.fromkeys((keys.STREAM, keys.CONSUMERS_MADE, keys.STRAY_TOTALS, keys.TOTAL, keys.ORIGIN), 1)
+    alone = dict.fromkeys(
+        (keys.STREAM, keys.CONSUMERS_MADE, keys.STRAY_TOTALS, keys.TOTAL, keys.ORIGIN, keys.VALUE), 1
+    )
     numbers = (alone | {keys.PENDING: 3, keys.GIVEN_UP: 3}).get(kind, 2)
     whole = kind + b"".join(keys.number(one) for one in range(numbers))
-    if kind in (keys.TOTAL, keys.ORIGIN):
+    if kind in (keys.TOTAL, keys.ORIGIN, keys.VALUE):
         whole += b"a"  # the shortest subject, or stream
     assert keys.is_whole(whole)
     assert not any(keys.is_whole(whole[:length]) for length in range(len(whole)))

@@ -59,6 +59,7 @@ commands = st.one_of(
     publishes,
     publishes,
     st.tuples(st.just("limit"), st.sampled_from([1, 2, 3])),
+    st.tuples(st.just("direct"), st.booleans()),
     st.tuples(st.just("consumer"), consumers),
     st.tuples(st.just("pull"), st.tuples(st.sampled_from(["one", "two"]), st.integers(1, 4))),
     st.tuples(st.just("delete"), st.integers(1, 20)),
@@ -105,6 +106,13 @@ def test_compaction_leaves_what_lives_and_nothing_else(shape: dict[str, Any], hi
         alive = {entry.sequence for entry in before["S"]["entries"]}
         assert {sequence for _, sequence, _ in log.records.values()} == alive
         assert shards.snapshot() == before
+        shards.restart(0)  # nothing is at hand but what the table and the log have
+        assert shards.snapshot() == before
+        written = {sequence: shards.written[NAMES.log("S"), sequence].payload for sequence in alive}
+        assert before["S"]["payloads"] == written
+    if "direct" not in {name for name, _ in history}:
+        kept = [key for key in _state(shards) if key.startswith((keys.BODY, keys.VALUE))]
+        assert len(kept) == (len(alive) if shape["allow_direct"] else 0)
 
 
 def _state(shards: Shards) -> dict[bytes, bytes]:
@@ -114,7 +122,7 @@ def _state(shards: Shards) -> dict[bytes, bytes]:
 
 def played(shape: dict[str, Any], history: Commands, *, general: bool) -> Shards:
     """Commands are decided together, until a step comes. ``general``: each message by itself."""
-    shards, pulls = Shards(1), 0
+    shards, pulls, published = Shards(1), 0, 0
     with ExitStack() as stack:
         if general:
             stack.enter_context(one_by_one())
@@ -123,10 +131,13 @@ def played(shape: dict[str, Any], history: Commands, *, general: bool) -> Shards
         shards.presence(CLIENT)
         for name, told in history:
             if name == "publish":
-                shards.publish("S", [one for one, _ in told], headers=[list(given_) for _, given_ in told])
-            elif name == "limit":
-                body = {"name": "S", "subjects": ["S.>"], **shape, "max_msgs_per_subject": told}
-                shards.request("STREAM.UPDATE.S", body)
+                payloads = [b"%d" % (published + place) for place in range(len(told))]
+                published += len(told)
+                headers = [list(given_) for _, given_ in told]
+                shards.publish("S", [one for one, _ in told], headers=headers, payloads=payloads)
+            elif name in ("limit", "direct"):
+                shape = shape | {"max_msgs_per_subject" if name == "limit" else "allow_direct": told}
+                shards.request("STREAM.UPDATE.S", {"name": "S", "subjects": ["S.>"], **shape})
             elif name == "consumer":
                 body = {"stream_name": "S", "config": told}
                 shards.request(f"CONSUMER.CREATE.S.{told['name']}", body, stream="S")

@@ -265,7 +265,7 @@ class QuickWay:
         else:
             first = state.store_run(subjects, self._sizes, time, expiries, tombstones)
             if state.bodies.keeps:
-                state.bodies.keep_run(first, headers, payloads, ())
+                state.bodies.keep_run(first, subjects, headers, payloads, ())
         state.last_msg_id = self._ids[count - 1] if self._ids else ""
         if self._new_ids:
             self._accept(self._ids[:count], first, time)
