@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from railgun import codecs
 from railgun.client.facade.aio.advisories import AsyncAdvisories
 from railgun.client.facade.aio.batch import AsyncBatch
 from railgun.client.facade.aio.buckets.bucket import AsyncBucket
@@ -151,6 +152,7 @@ __all__ = [
     "StreamInfo",
     "StreamSourceInfo",
     "StreamState",
+    "codecs",
     # errors
     "RailgunError",
     "AlreadyAcknowledged",

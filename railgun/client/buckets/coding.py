@@ -5,17 +5,19 @@ Every key and value of a bucket passes here, on its way in and out, so codecs ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from pydantic import BaseModel
-
 from railgun.client.buckets import naming
-from railgun.client.buckets.codecs import KeyCodec, ModelValues, PlainKeys, PlainValues, ValueCodec
-from railgun.errors import ConfigError, InvalidKey
+from railgun.client.buckets.codecs import KeyCodec, one_key_codec
+from railgun.client.buckets.value_codecs import ValueCodec, one_value_codec
+from railgun.errors import ConfigError, InvalidKey, RailgunError
 from railgun.model import headers as h
 from railgun.model.bucket_config import BucketConfig
 from railgun.model.bucket_entry import Entry, operation_of
+
+GivenKeys = KeyCodec | Sequence[KeyCodec] | None
+GivenValues = ValueCodec | Sequence[ValueCodec] | None
 
 
 class BucketMessage(Protocol):
@@ -75,16 +77,22 @@ class Coding:
         """The bytes of a value. Raises ConfigError for what the codec does not take."""
         try:
             return self._values.encode(value)
-        except ValueError as error:
-            raise ConfigError(f"the value cannot be encoded: {error}") from error
+        except RailgunError:
+            raise
+        except Exception as error:  # a codec is the program's, and may raise anything
+            raise ConfigError(
+                f"this is not a valid value for {type(self._values).__name__}: {_reason(error)}"
+            ) from error
 
     def _encoded(self, key: str) -> str:
         if not isinstance(key, str):
             raise InvalidKey(key, "give a text")
         try:
             return self._keys.encode(key)
-        except ValueError as error:
-            raise InvalidKey(key, str(error)) from error
+        except RailgunError:
+            raise
+        except Exception as error:
+            raise InvalidKey(key, _reason(error)) from error
 
     # -- on the way out
 
@@ -105,7 +113,7 @@ class Coding:
             key = self._keys.decode(key)
             if with_value and operation == "PUT":
                 value = self._values.decode(raw)
-        except ValueError as failed:
+        except Exception as failed:  # noqa: BLE001 - one odd value must not end a read or a watch of all
             error, value = failed, raw if with_value and operation == "PUT" else None
         return Entry(
             self.config.bucket,
@@ -123,13 +131,13 @@ class Coding:
 
 def coding(
     config: BucketConfig,
-    key_codec: KeyCodec | None = None,
-    value_codec: ValueCodec | None = None,
-    model: type[BaseModel] | None = None,
+    key_codec: GivenKeys = None,
+    value_codec: GivenValues = None,
+    model: Any = None,
 ) -> Coding:
-    """The coding of a handle. Raises ConfigError if both a model and a codec for values are given."""
-    if model is not None:
-        if value_codec is not None:
-            raise ConfigError("give a model or a value_codec, not both")
-        value_codec = ModelValues(model)
-    return Coding(config, key_codec or PlainKeys(), value_codec or PlainValues())
+    """The coding of a handle. Several codecs are chained; a model is the first of them. Raises ConfigError if the model is not one."""
+    return Coding(config, one_key_codec(key_codec), one_value_codec(value_codec, model))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

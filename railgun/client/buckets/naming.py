@@ -32,8 +32,8 @@ def check_reserved(encoded: str, key: str) -> None:
 
 
 def is_pattern(key: str) -> bool:
-    """Whether the key, not yet encoded, stands for several: a token of it is a wildcard."""
-    return any(token in ("*", ">") for token in key.split("."))
+    """Whether the key, not yet encoded, stands for several: a token of it, or a part of a path, is a wildcard."""
+    return any(token in ("*", ">") for token in re.split(r"[./]", key))
 
 
 def check_pattern(encoded: str, key: str, *, dotted: bool) -> str:

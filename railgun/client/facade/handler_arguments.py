@@ -13,6 +13,7 @@ from railgun.client.consuming.delivery import Delivery
 from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.sync.message import Message
 from railgun.errors import ConfigError
+from railgun.model.validation import in_words
 
 Argument = Callable[[Delivery], Any]
 
@@ -76,13 +77,4 @@ def _validated(adapter: TypeAdapter[Any], message: Delivery) -> Any:
     try:
         return adapter.validate_json(message.payload)
     except ValidationError as error:
-        raise UnreadableMessage(_in_words(error)) from error
-
-
-def _in_words(error: ValidationError) -> str:
-    """The places and reasons of the failure in one line, without the payload's own values."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [
-        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}".removeprefix(": ") for one in found
-    ]
-    return f"not a valid {error.title}: {'; '.join(lines[:5])}"[:1024]
+        raise UnreadableMessage(in_words(error)) from error

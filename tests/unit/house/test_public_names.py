@@ -52,6 +52,7 @@ def test_the_public_names() -> None:
         "StreamInfo",
         "StreamSourceInfo",
         "StreamState",
+        "codecs",
     }
     assert set(railgun.__all__) == facade | values | (set(errors.__all__) - {"api_error"})
     assert len(railgun.__all__) == len(set(railgun.__all__))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
 from railgun.client import steps
 from railgun.client.buckets import layout, reads
-from railgun.client.buckets.codecs import KeyCodec, ValueCodec
-from railgun.client.buckets.coding import coding
+from railgun.client.buckets.coding import GivenKeys, GivenValues, coding
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.listeners import listen
 from railgun.client.consuming.push_buffer import PushBuffer
@@ -131,14 +128,14 @@ class AsyncCalls(AsyncCloses):
         name: str,
         *,
         stream_name: str | None = None,
-        key_codec: KeyCodec | None = None,
-        value_codec: ValueCodec | None = None,
-        model: type[BaseModel] | None = None,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
     ) -> AsyncBucket:
         """The bucket of that name; ``stream_name`` where it was given one. Raises BucketNotFound, BadBucket (KV-12).
 
-        ``model``: values are objects of this pydantic model, stored as JSON. ``key_codec`` and ``value_codec`` say how keys and
-        values are stored.
+        ``model``: values are objects of this pydantic model, or other type, stored as JSON. ``key_codec`` and ``value_codec``, of
+        :mod:`railgun.codecs` or your own, say how keys and values are stored; a list is a chain (KV-41, KV-43).
         """
         info = await self.run_steps(reads.find(self._connection, name, stream_name))
         return AsyncBucket(self, coding(layout.bucket_of(info.config, name), key_codec, value_codec, model))
