@@ -14,6 +14,8 @@ from railgun.client.facade.aio.advisories import AsyncAdvisories
 from railgun.client.facade.aio.batch import AsyncBatch
 from railgun.client.facade.aio.buckets.bucket import AsyncBucket
 from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
+from railgun.client.facade.aio.buckets.cached_bucket import AsyncCachedBucket
+from railgun.client.facade.aio.buckets.replica import AsyncReplica
 from railgun.client.facade.aio.buckets.watch import AsyncWatch
 from railgun.client.facade.aio.consumer import AsyncConsumer
 from railgun.client.facade.aio.counter import AsyncCounter
@@ -31,6 +33,8 @@ from railgun.client.facade.sync.advisories import Advisories
 from railgun.client.facade.sync.batch import Batch
 from railgun.client.facade.sync.buckets.bucket import Bucket
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
+from railgun.client.facade.sync.buckets.cached_bucket import CachedBucket
+from railgun.client.facade.sync.buckets.replica import Replica
 from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.client.facade.sync.consumer import Consumer
 from railgun.client.facade.sync.counter import Counter
@@ -131,6 +135,10 @@ __all__ = [
     "AsyncWatch",
     "BucketTransaction",
     "AsyncBucketTransaction",
+    "CachedBucket",
+    "AsyncCachedBucket",
+    "Replica",
+    "AsyncReplica",
     "PublishFuture",
     "Reject",
     # what it takes and gives

@@ -185,10 +185,11 @@ class ConsumerBound(RailgunError):
 class BadBucket(RailgunError):
     """The stream is there and is not a bucket (KV-12)."""
 
-    def __init__(self, bucket: str, stream: str) -> None:
+    def __init__(self, bucket: str, stream: str, wanted: str | None = None) -> None:
         self.bucket = bucket
         self.stream = stream
-        super().__init__(f"the stream {stream!r} is not the bucket {bucket!r}: open it with rg.stream()")
+        what = f"the bucket {bucket!r}" if wanted is None else wanted
+        super().__init__(f"the stream {stream!r} is not {what}: open it with rg.stream()")
 
 
 class KeyNotFound(RailgunError, KeyError):

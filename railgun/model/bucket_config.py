@@ -28,7 +28,8 @@ class BucketConfig(ConfigModel):
 
     ``ttl`` is the age at which any value goes, ``limit_marker_ttl`` turns on markers that tell watchers of it. ``dotted_keys``
     allows ``.`` and ``=`` in keys, and wildcards in watches (KV-03). ``marker_deletes``: deletes leave a marker and keep the
-    history (KV-21). ``nats_mode`` names and keeps everything as NATS's own clients do.
+    history (KV-21). ``nats_mode`` names and keeps everything as NATS's own clients do. ``replica_of``: the bucket that this one
+    copies; it follows from ``mirror``, the stream that is copied, and that from it.
     """
 
     bucket: str
@@ -50,7 +51,22 @@ class BucketConfig(ConfigModel):
     metadata: dict[str, str] | None = None
     republish: Republish | None = None
     mirror: Annotated[StreamSource | None, BeforeValidator(by_name)] = None
+    replica_of: str | None = None
     sources: Annotated[list[StreamSource] | None, BeforeValidator(by_name)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_a_replica(cls, fields: Any) -> Any:
+        """Bucket and stream that a replica copies have the same name, unless both are given (KV-47)."""
+        if not isinstance(fields, dict):
+            return fields
+        mirror, copied = fields.get("mirror"), fields.get("replica_of")
+        if copied is not None and mirror is None:
+            return {**fields, "mirror": f"KV_{copied}"}
+        if mirror is not None and copied is None:
+            stream = mirror.get("name") if isinstance(mirror, dict) else getattr(mirror, "name", mirror)
+            return {**fields, "replica_of": str(stream).removeprefix("KV_")}
+        return fields
 
     @model_validator(mode="before")
     @classmethod

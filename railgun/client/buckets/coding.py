@@ -44,10 +44,14 @@ class Coding:
 
     def __init__(self, config: BucketConfig, keys: KeyCodec, values: ValueCodec) -> None:
         self.config = config
-        self.prefix = f"{config.subject_prefix}.{config.bucket}."
+        self.prefix = f"{config.subject_prefix}.{config.replica_of or config.bucket}."
         self._dotted = config.dotted_keys
         self._keys = keys
         self._values = values
+
+    def of(self, config: BucketConfig) -> Coding:
+        """The same codecs for another bucket."""
+        return Coding(config, self._keys, self._values)
 
     # -- on the way in
 
@@ -55,8 +59,21 @@ class Coding:
         """The subject of a key that is read. Raises InvalidKey (KV-02, KV-03)."""
         return self.prefix + naming.check_key(self._encoded(key), key, dotted=self._dotted)
 
+    def place(self, key: str) -> str:
+        """The subject of a key, unchecked, to look it up among valid ones: faster. A key that cannot be encoded has none."""
+        try:
+            return self.prefix + self._keys.encode(key)
+        except Exception:  # noqa: BLE001 - `subject` says what is wrong
+            return ""
+
     def writable(self, key: str) -> str:
-        """The subject of a key that is written. Raises InvalidKey, for reserved keys too (KV-04)."""
+        """The subject of a key that is written. Raises InvalidKey, for reserved keys too (KV-04); ConfigError for a replica."""
+        if self.config.mirror is not None:  # KV-49
+            raise ConfigError(
+                f"the bucket {self.config.bucket!r} is a replica and takes no values: "
+                f"write to {self.config.replica_of!r}, or open it with bucket({self.config.replica_of!r})"
+                f".replica({self.config.bucket!r})"
+            )
         found = naming.check_key(self._encoded(key), key, dotted=self._dotted)
         naming.check_reserved(found, key)
         return self.prefix + found
@@ -103,6 +120,10 @@ class Coding:
             return self._keys.decode(stored)
         except ValueError:
             return stored
+
+    def value(self, raw: bytes) -> Any:
+        """The value of bytes that were decoded before."""
+        return self._values.decode(raw)
 
     def entry(self, message: BucketMessage, delta: int = 0, *, with_value: bool = True) -> Entry:
         """The entry that a message is (KV-42). What cannot be decoded is shown as it is stored, with the reason."""

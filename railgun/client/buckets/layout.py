@@ -17,10 +17,11 @@ from railgun.model.stream_config import BUCKET, NO_TIME, StreamConfig
 from railgun.model.subjects import is_literal
 
 _PREFIX: Final = "_railgun.bucket.prefix"  # of a replica, which has no subjects of its own
+_OF: Final = "_railgun.bucket.of"  # the bucket that a replica copies
 _KEYS: Final = "_railgun.bucket.keys"  # "dotted"
 _DELETES: Final = "_railgun.bucket.deletes"  # "marker"
 _MODE: Final = "_railgun.bucket.mode"  # "nats"
-_OURS: Final = (BUCKET, _PREFIX, _KEYS, _DELETES, _MODE)
+_OURS: Final = (BUCKET, _PREFIX, _OF, _KEYS, _DELETES, _MODE)
 _OF_NATS: Final = "$KV"
 
 MOST_HISTORY: Final = 64
@@ -114,9 +115,12 @@ def stream_fields(config: BucketConfig) -> dict[str, Any]:
         "sources": config.sources,
         "metadata": {**(config.metadata or {}), **_own_metadata(config)},
     }
-    if config.mirror:  # which takes neither subjects nor publishes
-        for name in ("duplicate_window", "allow_atomic", "allow_msg_ttl"):
+    if config.mirror:  # which takes neither subjects nor publishes, and makes no markers
+        for name in ("duplicate_window", "allow_atomic", "subject_delete_marker_ttl"):
             del fields[name]
+        # A mirror only stores a roll-up: behind a delete it keeps the older values of a key, as far as its history goes. Where there
+        # are any, the delete must outlive them, or they would come back.
+        fields["allow_msg_ttl"] = config.allow_msg_ttl and config.history == 1
     return fields
 
 
@@ -134,7 +138,7 @@ def _subject(config: BucketConfig) -> str:
 def _own_metadata(config: BucketConfig) -> dict[str, str]:
     own = {BUCKET: config.bucket}
     if config.mirror:
-        own[_PREFIX] = config.subject_prefix
+        own |= {_PREFIX: config.subject_prefix, _OF: config.replica_of or config.bucket}
         if config.dotted_keys:
             own[_KEYS] = "dotted"
     if config.marker_deletes:
@@ -176,8 +180,25 @@ def bucket_of(stream: StreamConfig, name: str | None = None) -> BucketConfig:
         metadata={key: value for key, value in metadata.items() if not _of_railgun(key)} or None,
         republish=stream.republish,
         mirror=stream.mirror,
+        replica_of=metadata.get(_OF),
         sources=stream.sources,
     )
+
+
+def replica_of(primary: BucketConfig, name: str, fields: dict[str, Any]) -> BucketConfig:
+    """The configuration of a replica of a bucket, with the bucket's settings where the fields give no other (KV-47). Raises ConfigError."""
+    followed = (
+        "history",
+        "ttl",
+        "max_value_size",
+        "storage",
+        "subject_prefix",
+        "dotted_keys",
+        "marker_deletes",
+    )
+    own = {one: getattr(primary, one) for one in (*followed, "nats_mode", "allow_msg_ttl", "replicas")}
+    copies = {"bucket": name, "mirror": primary.stream, "replica_of": primary.bucket}
+    return _validated({**own, **fields, **copies})
 
 
 def bucket_among(info: StreamInfo) -> BucketConfig | None:

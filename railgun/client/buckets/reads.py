@@ -102,6 +102,9 @@ class BucketReads:
     def history(self, key: str) -> Steps[list[Entry]]:
         """The entries of a key, oldest first; none if it was deleted completely (KV-20, KV-28)."""
         found = yield from self.stored(self._coding.subject(key))
+        rolled_up = [place for place, one in enumerate(found) if h.first(one.headers, h.ROLLUP) is not None]
+        if rolled_up:  # a replica keeps what is behind it, too
+            del found[: rolled_up[-1]]
         shown = [one for one in found if not is_complete_delete(one)]
         newest = len(shown) - 1
         return [self._coding.entry(one, newest - place) for place, one in enumerate(shown)]

@@ -29,6 +29,8 @@ def test_the_public_names() -> None:
         "Bucket",
         "Watch",
         "BucketTransaction",
+        "CachedBucket",
+        "Replica",
     }
     facade = (
         {"connect", "connect_async", "PublishFuture", "Reject"} | both | {f"Async{name}" for name in both}

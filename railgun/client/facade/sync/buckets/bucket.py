@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from railgun.client import steps
 from railgun.client.buckets.changes import BucketChanges
 from railgun.client.buckets.coding import Coding
-from railgun.client.buckets.reads import BucketReads, Indexed
+from railgun.client.buckets.layout import bucket_of, replica_of, stream_of
+from railgun.client.buckets.reads import BucketReads, Indexed, find
 from railgun.client.buckets.watching import BucketWatch, Mode, WatchOptions
 from railgun.client.buckets.writes import BucketWrites, Ttl
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
 from railgun.client.facade.sync.buckets.watch import Watch
-from railgun.errors import KeyNotFound
+from railgun.client.operations import streams
+from railgun.errors import BadBucket, KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.bucket_entry import Entry
 from railgun.model.durations import to_nanos
 
 if TYPE_CHECKING:
+    from railgun.client.facade.sync.buckets.cached_bucket import CachedBucket
+    from railgun.client.facade.sync.buckets.replica import Replica
     from railgun.client.facade.sync.calls import Calls
 
 D = TypeVar("D")
 
-_REQUIRED: Final[Any] = object()  # no default was given
+REQUIRED: Final[Any] = object()  # no default was given
 HALF_AN_HOUR: Final = timedelta(minutes=30)
 
 
@@ -53,6 +57,11 @@ class Bucket:
         """The settings as they were when this handle was made."""
         return self._coding.config
 
+    @property
+    def may_be_stale(self) -> bool:
+        """Whether a read can miss what was written just before: it asks a replica (KV-48), or a cache."""
+        return self.config.mirror is not None
+
     # -- values
 
     def put(self, key: str, value: Any, *, ttl: Ttl = None) -> int:
@@ -76,7 +85,7 @@ class Bucket:
     @overload
     def get(self, key: str, default: D, *, revision: int | None = None) -> Entry | D: ...
 
-    def get(self, key: str, default: Any = _REQUIRED, *, revision: int | None = None) -> Any:
+    def get(self, key: str, default: Any = REQUIRED, *, revision: int | None = None) -> Any:
         """The newest value of a key, or that of a revision. Raises KeyNotFound, which is a KeyError, without a default.
 
         A value that was put before is there: no copy answers, but the owner (KV-19).
@@ -84,7 +93,7 @@ class Bucket:
         try:
             return steps.run(self._reads.get(key, revision))
         except KeyNotFound:
-            if default is _REQUIRED:
+            if default is REQUIRED:
                 raise
             return default
 
@@ -118,6 +127,42 @@ class Bucket:
         connection = self._railgun.connection
         limit = connection.timeout if timeout is None else timeout
         return BucketTransaction(BucketChanges(connection, self._reads, self._coding, limit))
+
+    # -- copies of it
+
+    def cached(self, max_bytes: int | None = None) -> CachedBucket:
+        """The bucket with its values in this program's memory, kept up to date by a watch: a get takes microseconds (KV-50).
+
+        ``with bucket.cached() as config``. Until the cache knows all values, gets are answered by the bucket. ``max_bytes``:
+        the values that were not read for the longest time leave, and are read from the bucket.
+        """
+        from railgun.client.facade.sync.buckets.cached_bucket import CachedBucket
+
+        return CachedBucket(self._railgun, self._coding, max_bytes)
+
+    def replica(self, name: str, *, stream_name: str | None = None) -> Replica:
+        """The bucket, read from its replica of that name and written to the bucket itself (KV-47). Reads may be stale (KV-48).
+
+        Raises BucketNotFound; BadBucket if that is not a replica of this bucket.
+        """
+        from railgun.client.facade.sync.buckets.replica import Replica
+
+        info = steps.run(find(self._railgun.connection, name, stream_name))
+        found = bucket_of(info.config, name)
+        if found.mirror is None or found.mirror.name != self.config.stream:
+            raise BadBucket(name, found.stream, f"a replica of {self.name!r}")
+        return Replica(self._railgun, self._coding, self._coding.of(found))
+
+    def create_replica(self, name: str, **fields: Any) -> Replica:
+        """Create a replica of this bucket: a copy that is kept up to date, only to be read (KV-47).
+
+        It has the bucket's settings, but for the fields that are given, such as ``placement`` or ``ttl``. One that exists with the same
+        settings is left as it is.
+        """
+        there = bucket_of((steps.run(self._reads.info())).config, self.name)
+        chosen = replica_of(there, name, fields)
+        self._railgun.call(streams.create_stream(stream_of(chosen)))
+        return self.replica(name, stream_name=chosen.stream)
 
     # -- watching
 
