@@ -18,6 +18,7 @@ from railgun.cli.commands import (
     doctor,
     events,
     init,
+    kv,
     publish,
     stream,
     subscribe,
@@ -51,6 +52,7 @@ app.command("worker")(worker.worker)
 app.add_typer(stream.app, name="stream")
 app.add_typer(consumer.app, name="consumer")
 app.add_typer(counter.app, name="counter")
+app.add_typer(kv.app, name="kv")
 app.command("pub")(publish.pub)
 app.command("batch")(batch.batch)
 app.command("sub")(subscribe.sub)

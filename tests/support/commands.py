@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from typer.testing import CliRunner, Result
 
 from railgun.cli.main import app
+from railgun.client.facade.railgun import Railgun, connect
 
 Run = Callable[..., Result]  # runs a command on the test's own cluster
 
@@ -37,3 +40,24 @@ def complete(line: str) -> list[str]:
     words = line.split(" ")
     asked = {"_RAILGUN_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     return CliRunner().invoke(app, [], prog_name="railgun", env=asked).stdout.split()
+
+
+@contextmanager
+def meanwhile(server: str, action: Callable[[Railgun, int], object]) -> Iterator[None]:
+    """Do something again and again, until the command under test has seen enough of it."""
+    over = threading.Event()
+
+    def work() -> None:
+        with connect(server) as rg:
+            number = 0
+            while not over.wait(0.02):
+                number += 1
+                action(rg, number)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,4 +1,4 @@
-"""Completion for shells: the names of streams and consumers. Any failure means that there is nothing to complete."""
+"""Completion for shells: the names of streams, consumers and buckets. Any failure means that there is nothing to complete."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def known_consumers(context: typer.Context, incomplete: str) -> list[str]:
     with contextlib.suppress(Exception), _connected(context) as rg:
         found = rg.stream(str(context.params["stream"])).consumers()
         return [info.name for info in found if info.name.startswith(incomplete)]
+    return []
+
+
+def known_buckets(context: typer.Context, incomplete: str) -> list[str]:
+    """The buckets of the cluster that the line so far names."""
+    with contextlib.suppress(Exception), _connected(context) as rg:
+        return [status.bucket for status in rg.buckets() if status.bucket.startswith(incomplete)]
     return []
 
 

@@ -4,36 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from railgun.cli.commands.events import describe
 from railgun.client.facade.railgun import Railgun, connect
-from tests.support.commands import Run, done, said
-
-
-@contextmanager
-def meanwhile(server: str, action: Callable[[Railgun, int], object]) -> Iterator[None]:
-    """Do something again and again, until the command under test has seen enough of it."""
-    over = threading.Event()
-
-    def work() -> None:
-        with connect(server) as rg:
-            number = 0
-            while not over.wait(0.02):
-                number += 1
-                action(rg, number)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+from tests.support.commands import Run, done, meanwhile, said
 
 
 def consumers(server: str, stream: str) -> list[str]:
