@@ -12,7 +12,7 @@ from rich.console import Console
 from railgun.cli.options.cluster import Cluster
 from railgun.cli.output import console
 from railgun.cli.running import command
-from railgun.cli.tour import consumers, copies, positions, streams
+from railgun.cli.tour import buckets, consumers, copies, positions, streams
 from railgun.cli.tour.walk import SLACK, TourFailed, Walk
 from railgun.errors import RailgunError
 from railgun.protocol.topics import DEFAULT_PREFIX, Names
@@ -29,6 +29,7 @@ AFTER_IT = (
     streams.limits,
     streams.counter,
     copies.sums,
+    buckets.values,
     consumers.counting,
     consumers.work_queue,
     consumers.exactly_once,

@@ -19,7 +19,7 @@ from railgun.cli.tour.walk import MARK, SLACK, TourFailed, Walk
 from railgun.errors import ApiError
 
 if TYPE_CHECKING:
-    from railgun.client.facade.sync.advisories import Advisories
+    from railgun.client.facade.sync.closing import Closes
     from railgun.client.facade.sync.consumer import Consumer
     from railgun.client.facade.sync.message import Message
 
@@ -133,8 +133,8 @@ def exactly_once(walk: Walk) -> None:
 
 
 @contextmanager
-def patience(told: Advisories) -> Iterator[None]:
-    """An event that does not come ends the wait for it."""
+def patience(told: Closes) -> Iterator[None]:
+    """An event or a change that does not come ends the wait for it."""
     timer = threading.Timer(SLACK, told.close)
     timer.start()
     try:

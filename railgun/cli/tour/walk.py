@@ -29,6 +29,7 @@ SIDE_STREAMS: Final = (
     "SUM",
     "QUEUE",
 )  # what is made beside the main one: NAME_RECENT …
+BUCKET: Final = "CONFIG"  # a bucket beside them
 
 
 class TourFailed(RailgunError):
@@ -103,7 +104,8 @@ class Walk:
         """The story's names, unless this cluster uses them: then others of the same length, and so of the same bytes."""
         for name in ("ORDERS", *(f"TOUR_{letter}" for letter in "ABCDEFGH")):
             wanted = (name, *(f"{name}_{suffix}" for suffix in SIDE_STREAMS))
-            if not any(self.rg.streams(subject=f"{one}.*") or self._exists(one) for one in wanted):
+            taken = any(self.rg.streams(subject=f"{one}.*") or self._exists(one) for one in wanted)
+            if not taken and not self._exists(f"KV_{name}_{BUCKET}"):
                 self.stream = name
                 return
         raise TourFailed("the names of the tour are all taken: remove the streams TOUR_A to TOUR_H")

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from railgun.cli.tour import MARK, TourFailed, Walk, command, consumers, copies, positions, run_tour, walk
+from railgun.cli.tour import (
+    MARK,
+    TourFailed,
+    Walk,
+    buckets,
+    command,
+    consumers,
+    copies,
+    positions,
+    run_tour,
+    walk,
+)
 from railgun.client.facade.railgun import connect
 from railgun.model.stream_config import SubjectTransform
 
@@ -27,6 +38,7 @@ def test_the_tour_shows_what_it_says(capsys: pytest.CaptureFixture[str], server:
         assert stated in shown
     assert '{"val":"107"}' in shown  # 102 and 5
     assert 'Nats-Counter-Sources: {"ORDERS_COUNTER":{"ORDERS_COUNTER.hits":"102"}}' in shown
+    assert "DEL ORDERS_CONFIG > port revision 3" in shown
     states = shown.split("     State:\n")[1:]
     pairs = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((2, 2), (1, 1)), ((3, 2), (1, 1)), ((4, 2), (4, 2))]
     waiting = [(0, 0), (0, 0), (1, 0), (1, 1), (0, 0)]
@@ -48,6 +60,26 @@ def test_a_number_that_differs_fails_the_tour(server: str, monkeypatch: pytest.M
     monkeypatch.setattr(consumers, "FRESH", consumers.FRESH._replace(pending=1))
     with connect(server) as rg, pytest.raises(TourFailed, match=r"pending=1.*: it is at .*pending=0"):
         consumers.counting(Walk(rg, Console(quiet=True), real_time=False))
+
+
+def test_a_bucket_that_is_there_already_has_another_name(server: str) -> None:
+    with connect(server) as rg:
+        rg.create_bucket("ORDERS_CONFIG")
+        mine = Walk(rg, Console(quiet=True), real_time=False)
+        mine.choose_names()
+        assert mine.stream == "TOUR_A"
+        buckets.values(mine)
+        mine.remove_own()
+        assert [status.bucket for status in rg.buckets()] == ["ORDERS_CONFIG"]
+
+
+def test_a_value_that_differs_fails_the_tour(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(server) as rg:
+        bucket = type(rg.create_bucket("ANY"))
+        update = bucket.update
+        monkeypatch.setattr(bucket, "update", lambda self, key, value, revision: update(self, key, value, 2))
+        with pytest.raises(TourFailed, match="an old revision was stored"):
+            buckets.values(Walk(rg, Console(quiet=True), real_time=False))
 
 
 def test_a_sum_that_does_not_come_fails_the_tour(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,21 +90,30 @@ class AsyncCalls(AsyncCloses):
     # -- buckets
 
     async def create_bucket(
-        self, config: BucketConfig | str, /, *, or_update: bool = False, **fields: Any
+        self,
+        config: BucketConfig | str,
+        /,
+        *,
+        or_update: bool = False,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
+        **fields: Any,
     ) -> AsyncBucket:
         """Create a key-value bucket; one that exists with the same settings is left as it is (KV-11).
 
         Raises StreamNameTaken if its settings are others, unless ``or_update``, which changes them. Raises InvalidBucketName,
-        KeyHistoryTooLarge, ConfigError before anything is sent.
+        KeyHistoryTooLarge, ConfigError before anything is sent. Codecs and model are those of :meth:`bucket`.
         """
         chosen = layout.bucket_config(config, fields)
+        coded = coding(chosen, key_codec, value_codec, model)
         try:
             await self.call(streams.create_stream(layout.stream_of(chosen)))
         except StreamNameTaken:
             if not or_update:
                 raise
-            return await self.update_bucket(chosen)
-        return AsyncBucket(self, coding(chosen))
+            await self.update_bucket(chosen)
+        return AsyncBucket(self, coded)
 
     async def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> AsyncBucket:
         """Change a bucket: a BucketConfig replaces all settings; with a name, only the given fields change.

@@ -91,21 +91,30 @@ class Calls(Closes):
     # -- buckets
 
     def create_bucket(
-        self, config: BucketConfig | str, /, *, or_update: bool = False, **fields: Any
+        self,
+        config: BucketConfig | str,
+        /,
+        *,
+        or_update: bool = False,
+        key_codec: GivenKeys = None,
+        value_codec: GivenValues = None,
+        model: Any = None,
+        **fields: Any,
     ) -> Bucket:
         """Create a key-value bucket; one that exists with the same settings is left as it is (KV-11).
 
         Raises StreamNameTaken if its settings are others, unless ``or_update``, which changes them. Raises InvalidBucketName,
-        KeyHistoryTooLarge, ConfigError before anything is sent.
+        KeyHistoryTooLarge, ConfigError before anything is sent. Codecs and model are those of :meth:`bucket`.
         """
         chosen = layout.bucket_config(config, fields)
+        coded = coding(chosen, key_codec, value_codec, model)
         try:
             self.call(streams.create_stream(layout.stream_of(chosen)))
         except StreamNameTaken:
             if not or_update:
                 raise
-            return self.update_bucket(chosen)
-        return Bucket(self, coding(chosen))
+            self.update_bucket(chosen)
+        return Bucket(self, coded)
 
     def update_bucket(self, config: BucketConfig | str, /, **fields: Any) -> Bucket:
         """Change a bucket: a BucketConfig replaces all settings; with a name, only the given fields change.
