@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.support.cell import Cell
+from tests.support.waiting import wait_until
 from tests.support.worker_process import restart
 
 pytestmark = pytest.mark.kafka
@@ -30,3 +31,20 @@ def test_a_watch_survives_the_loss_of_its_worker(shared_cell: Cell) -> None:
             bucket.put("a", "5")
             assert [one and one.text for one in islice(entries, 2)] == ["4", "5"]
             assert entries.restarts == 0
+
+
+@pytest.mark.rule("KV-51", "KV-52", "KV-53")
+def test_a_cache_survives_the_loss_of_its_worker(shared_cell: Cell) -> None:
+    (worker,) = shared_cell.workers
+    with shared_cell.connect() as rg:
+        bucket = rg.create_bucket("CACHED")
+        bucket.put("a", "1")
+        with bucket.cached() as cache:
+            assert cache.wait_ready(30)
+            restart(worker, lost_disk=True)
+            revision = cache.put("a", "2")
+            assert cache.get("a").revision >= revision
+            bucket.put("b", "3")
+            wait_until(lambda: cache.get("b", None) is not None, "the cache learns of it", 60)
+            assert cache.wait_ready(60)
+            assert (cache.get("a").text, cache.get("b").text) == ("2", "3")

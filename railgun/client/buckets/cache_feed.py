@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import Final
 
 from railgun.client import steps
@@ -20,14 +21,14 @@ from railgun.client.consuming.delivery import Delivery
 from railgun.client.operations import flows, streams
 from railgun.client.operations.ordered_delivery import OrderedDelivery
 from railgun.client.steps import Blocking, Steps
-from railgun.errors import ConnectionClosed, RailgunError
+from railgun.errors import ConnectionClosed, RailgunError, RequestTimeout
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.messages import StreamInfo
 
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 1.0  # seconds between two looks at where the bucket begins
-_ANSWER: Final = 2.0  # seconds; an owner that takes longer is taken for lost
+_ANSWER: Final = 2.0  # seconds that it waits for the answer, at most: messages may be waiting
 _PAUSE: Final = 0.5  # before a lost watch is begun again
 
 
@@ -125,10 +126,11 @@ class CacheFeed:
             complete = complete or delivery.idle
             if time.monotonic() - looked >= _LOOK:
                 looked = time.monotonic()
-                now = self._info()
-                if now.created != info.created:  # deleted, and made again under its name
-                    return
-                self._values.told_first(now.state.first_seq)
+                with suppress(RequestTimeout):  # a busy owner: as long as it is heard of, it is not lost
+                    now = self._info()
+                    if now.created != info.created:  # deleted, and made again under its name
+                        return
+                    self._values.told_first(now.state.first_seq)
 
     def _info(self) -> StreamInfo:
         call = streams.stream_info(self._stream)

@@ -165,11 +165,12 @@ class KeptValues:
     def told_first(self, revision: int) -> None:
         """The bucket begins here: older values were removed by a limit or a purge of all keys, of which nothing is told."""
         with self._lock:
-            self._first = revision
-            gone = [subject for subject, entry in self._entries.items() if entry.revision < revision]
-            for subject in gone:
-                self._drop(subject)
-                self._unsure.add(subject)
+            if revision != self._first:  # a look at all values
+                self._first = revision
+                gone = [subject for subject, entry in self._entries.items() if entry.revision < revision]
+                for subject in gone:
+                    self._drop(subject)
+                    self._unsure.add(subject)
             passed = [subject for subject, floor in self._floors.items() if floor <= self._position]
             for subject in passed:
                 del self._floors[subject]

@@ -198,6 +198,8 @@ class Store:
         self.last = 0
         self.feed: list[tuple[str, Entry]] = []
         self.reads: list[tuple[str, object, Entry | None]] = []
+        self.untold = 0  # of what was there when the feed began
+        self.begun: list[str] = []  # writes that are not decided
         self.writes: list[tuple[str, int]] = []  # stored, and not answered
         self.deletes: dict[str, list[int]] = {A: [], B: [], C: []}
         self.own: dict[str, int] = {}  # the last write that was answered
@@ -205,8 +207,10 @@ class Store:
 
     def step(self) -> None:
         subject = self.random.choice((A, B, C))
-        often = [self.look] * 6 + [self.hear] * 4
-        self.random.choice([*often, self.other, self.write, self.answer, self.read, self.got])(subject)
+        often = [self.look, self.look, self.hear, self.hear, self.hear]
+        now_and_then = [self.other, self.write, self.decide, self.answer, self.read, self.got]
+        rarely = [self.lose] if self.random.random() < 0.2 else []
+        self.random.choice([*often, *now_and_then, *rarely])(subject)
 
     def store(self, subject: str) -> int:
         self.last += 1
@@ -222,8 +226,13 @@ class Store:
 
     def write(self, subject: str) -> None:
         self.values.begin_write(subject)
-        if self.random.random() < 0.8:  # else it is refused
-            self.writes.append((subject, self.store(subject)))
+        self.begun.append(subject)
+
+    def decide(self, subject: str) -> None:
+        if self.begun:
+            where = self.begun.pop(self.random.randrange(len(self.begun)))
+            if self.random.random() < 0.8:  # else it is refused
+                self.writes.append((where, self.store(where)))
 
     def answer(self, subject: str) -> None:
         if self.writes:
@@ -241,14 +250,17 @@ class Store:
             self.values.end_read(*self.reads.pop(self.random.randrange(len(self.reads))))
 
     def hear(self, subject: str) -> None:
-        if self.random.random() < 0.02:
-            self.values.lost()
-            self.feed = sorted(self.newest.items(), key=lambda one: one[1].revision)
-            while self.feed:
-                self.values.told(*self.feed.pop(0))
-            self.values.told_all()
-        elif self.feed:
+        if self.feed:
             self.values.told(*self.feed.pop(0))
+        self.untold -= 1
+        if self.untold <= 0 and not self.values.ready:
+            self.values.told_all()
+
+    def lose(self, subject: str) -> None:
+        """Another feed begins with what is there now."""
+        self.values.lost()
+        self.feed = sorted(self.newest.items(), key=lambda one: one[1].revision)
+        self.untold = len(self.feed)
 
     def look(self, subject: str) -> None:
         """No value is older than the last write that was answered, and a key is missing only if it was at that time or later."""
@@ -267,8 +279,8 @@ def test_with_every_delay_nothing_older_than_an_own_write_is_served(seed: int, m
     store = Store(seed, max_bytes)
     for _ in range(600):
         store.step()
-    while store.feed:
-        store.values.told(*store.feed.pop(0))
+    while store.feed or not store.values.ready:
+        store.hear(A)
     for subject in (A, B, C):
         found, newest = served(store.values, subject), store.newest.get(subject)
         truth = newest.revision if newest is not None and newest.is_value else 0
