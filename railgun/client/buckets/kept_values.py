@@ -2,7 +2,7 @@
 
 Two sides change it: the feed tells what was stored in the bucket, in the order of revisions, and the handle tells what it writes
 and reads. The rule is: what is served is never older than this client's last write of the key, and what is not known for sure is
-not served but read from the store.
+not served but read from the store (docs/design/0028-caches-of-buckets.md).
 """
 
 from __future__ import annotations
