@@ -14,6 +14,7 @@ from railgun.cli.options.bucket_flags import (
     BucketName,
     Chosen,
     KeyArgument,
+    Revision,
     TtlOption,
     ValueArgument,
     value_of,
@@ -28,7 +29,9 @@ from railgun.cli.reports.bucket_report import (
     print_change,
     print_entry,
     print_history,
+    print_removed,
     print_status,
+    print_written,
     status_object,
 )
 from railgun.cli.reports.report import print_raw
@@ -36,8 +39,6 @@ from railgun.cli.running import command
 from railgun.errors import ConfigError
 
 app = typer.Typer(help="Make key-value buckets, put and get values, watch them.", no_args_is_help=True)
-
-Revision = Annotated[int | None, typer.Option("--revision", help="Only if this is the newest revision.")]
 
 
 @app.command("add")
@@ -76,7 +77,8 @@ def put(
 ) -> None:
     """Store a value, and print its revision."""
     with cluster.act() as rg:
-        _tell("Put", bucket, key, chosen.open(rg, bucket).put(key, value_of(value), ttl=ttl), cluster)
+        stored = chosen.open(rg, bucket).put(key, value_of(value), ttl=ttl)
+    print_written("Put", bucket, key, stored, cluster.as_json)
 
 
 @app.command("create")
@@ -91,7 +93,8 @@ def create(
 ) -> None:
     """Store a value if the key has none."""
     with cluster.act() as rg:
-        _tell("Created", bucket, key, chosen.open(rg, bucket).create(key, value_of(value), ttl=ttl), cluster)
+        stored = chosen.open(rg, bucket).create(key, value_of(value), ttl=ttl)
+    print_written("Created", bucket, key, stored, cluster.as_json)
 
 
 @app.command("update")
@@ -106,7 +109,8 @@ def update(
 ) -> None:
     """Store a value if no other writer was faster."""
     with cluster.act() as rg:
-        _tell("Updated", bucket, key, chosen.open(rg, bucket).update(key, value_of(value), revision), cluster)
+        stored = chosen.open(rg, bucket).update(key, value_of(value), revision)
+    print_written("Updated", bucket, key, stored, cluster.as_json)
 
 
 @app.command("get")
@@ -186,8 +190,8 @@ def delete(
 ) -> None:
     """Remove all values of a key."""
     with cluster.act() as rg:
-        found = chosen.open(rg, bucket).delete(key, revision=revision, marker=marker)
-        _tell("Deleted", bucket, key, found, cluster)
+        stored = chosen.open(rg, bucket).delete(key, revision=revision, marker=marker)
+    print_written("Deleted", bucket, key, stored, cluster.as_json)
 
 
 @app.command("purge")
@@ -209,10 +213,11 @@ def purge(
     with cluster.act() as rg:
         opened = chosen.open(rg, bucket)
         if key is not None:
-            _tell("Purged", bucket, key, opened.purge(key, ttl=ttl, revision=revision), cluster)
+            stored = opened.purge(key, ttl=ttl, revision=revision)
+            print_written("Purged", bucket, key, stored, cluster.as_json)
             return
         count = opened.purge_all()
-    _tell_removed(bucket, count, "entry", "entries", cluster)
+    print_removed(bucket, count, "entry", "entries", cluster.as_json)
 
 
 @app.command("compact")
@@ -238,7 +243,7 @@ def compact(
         else:
             age = timedelta(minutes=30) if older_than is None else older_than
             count = opened.purge_deletes(age)
-    _tell_removed(bucket, count, *(("value", "values") if key else ("marker", "markers")), cluster)
+    print_removed(bucket, count, *(("value", "values") if key else ("marker", "markers")), cluster.as_json)
 
 
 @app.command("watch")
@@ -305,17 +310,3 @@ def rm(bucket: BucketName, chosen: Chosen, cluster: Cluster, force: Force = Fals
         print_json({"bucket": bucket, "removed": True})
     else:
         typer.echo(f"Removed bucket {bucket}")
-
-
-def _tell(done: str, bucket: str, key: str, revision: int, cluster: Cluster) -> None:
-    if cluster.as_json:
-        print_json({"bucket": bucket, "key": key, "revision": revision})
-    else:
-        typer.echo(f"{done} {bucket} > {key}: revision {revision}")
-
-
-def _tell_removed(bucket: str, count: int, one: str, many: str, cluster: Cluster) -> None:
-    if cluster.as_json:
-        print_json({"bucket": bucket, "removed": count})
-    else:
-        typer.echo(f"Removed {count:,} {one if count == 1 else many} of bucket {bucket}")

@@ -27,6 +27,7 @@ ValueArgument = Annotated[
 TtlOption = Annotated[
     timedelta | None, typer.Option(parser=DURATION, metavar="DURATION", help="How long it lives (10m).")
 ]
+Revision = Annotated[int | None, typer.Option("--revision", help="Only if this is the newest revision.")]
 
 
 def value_of(given: str | None) -> bytes:

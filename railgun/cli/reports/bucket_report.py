@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from railgun.cli.options.units import show_duration, show_size, show_size_limit
-from railgun.cli.output import console
+from railgun.cli.output import console, print_json
 from railgun.cli.reports.report import (
     Lines,
     content_object,
@@ -135,6 +135,22 @@ def print_buckets(found: Sequence[BucketStatus]) -> None:
             status.config.description or "",
         )
     console().print(table, markup=False)
+
+
+def print_written(done: str, bucket: str, key: str, revision: int, as_json: bool) -> None:
+    """What a write did, and the revision that it made."""
+    if as_json:
+        print_json({"bucket": bucket, "key": key, "revision": revision})
+    else:
+        typer.echo(f"{done} {bucket} > {key}: revision {revision}")
+
+
+def print_removed(bucket: str, count: int, one: str, many: str, as_json: bool) -> None:
+    """How much a command removed."""
+    if as_json:
+        print_json({"bucket": bucket, "removed": count})
+    else:
+        typer.echo(f"Removed {count:,} {one if count == 1 else many} of bucket {bucket}")
 
 
 def _where(entry: Entry) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from railgun.client.buckets.changes import BucketChanges, Change
 from railgun.client.buckets.coding import Coding
-from railgun.client.buckets.kept_values import KeptValues
+from railgun.client.buckets.kept_values import UNCHANGING, KeptValues
 from railgun.client.buckets.reads import BucketReads
 from railgun.client.buckets.writes import BucketWrites, Publish
 from railgun.client.connection.connection import Connection
@@ -18,8 +17,6 @@ from railgun.model.bucket_entry import Entry
 from railgun.model.durations import to_nanos
 from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
-
-_UNCHANGING: Final = frozenset({bytes, str, int, float, bool, type(None)})
 
 
 def values_of(coding: Coding, max_bytes: int | None) -> KeptValues:
@@ -40,7 +37,7 @@ class CachedReads(BucketReads):
         """The value of a key, if the cache may serve it. Raises InvalidKey, and KeyNotFound if there is none for sure."""
         found = self._values.get(self._coding.place(key))
         if found is not None:
-            if type(found.value) in _UNCHANGING:
+            if type(found.value) in UNCHANGING:
                 return found
             return replace(found, value=self._coding.value(found.raw))  # nobody else's object to change
         if self._values.is_missing(self._coding.subject(key)):

@@ -2,7 +2,7 @@
 
 Two sides change it: the feed tells what was stored in the bucket, in the order of revisions, and the handle tells what it writes
 and reads. The rule is: what is served is never older than this client's last write of the key, and what is not known for sure is
-not served but read from the store.
+not served but read from the store (docs/design/0028-caches-of-buckets.md).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -19,6 +20,9 @@ from railgun.errors import ConfigError
 from railgun.model import headers as h
 from railgun.model.bucket_entry import Entry
 
+#: Types of values that can be handed out again: nobody can change them.
+UNCHANGING: Final = frozenset({bytes, str, int, float, bool, type(None)})
+_UNDECODED: Final = object()  # in place of a value of another type, which is decoded anew for each get
 _NOTHING: Final[Mapping[str, Entry]] = MappingProxyType({})
 _OVERHEAD: Final = (
     700  # bytes of an entry beside its key, value and headers: the object, its places in the tables
@@ -198,6 +202,8 @@ class KeptValues:
     def _keep(self, subject: str, entry: Entry, *, was_read: bool) -> None:
         """Keep the value. One that nobody read yet pushes none out, and a new value leaves its key where it was."""
         size, known = _size(subject, entry), self._entries.get(subject)
+        if type(entry.value) not in UNCHANGING:
+            entry = replace(entry, value=_UNDECODED)
         if size > self._max_bytes or (
             known is None and not was_read and self._bytes + size > self._max_bytes
         ):

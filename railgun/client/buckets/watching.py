@@ -84,9 +84,7 @@ class BucketWatch(OrderedDelivery):
         self._deletes_live = _life_of_deletes(coding.config)
         self._created = ""  # when the stream was made
         self._consumer: ConsumerInfo | None = None
-        self._made: tuple[int, WatchedBuffer] | None = (
-            None  # the owner's clock when the last consumer was made, ns
-        )
+        self._made: tuple[int, WatchedBuffer] | None = None  # by the owner's clock, ns; the last consumer
         self._behind = 0  # the last sequence of the stream when the watch began
         self._skipped = 0  # up to which sequence entries were handed out before
         self._shown = 0  # of what was there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -312,3 +313,14 @@ def test_a_cache_that_is_left_open_ends_with_its_connection(bucket: MakeBucket, 
         assert cache.wait_ready(20)
     assert not cache.ready
     assert not [thread for thread in threading.enumerate() if thread.name == "railgun-cache"]
+
+
+def test_a_cache_that_nobody_holds_any_more_ends(rg: railgun.Railgun, bucket: MakeBucket) -> None:
+    config = bucket()
+    stream = rg.stream(config.config.stream)
+    cache = config.cached()
+    assert cache.wait_ready(20)
+    assert len(stream.consumers()) == 1
+    del cache
+    gc.collect()
+    wait_until(lambda: stream.consumers() == [], "its watch is gone", 20)

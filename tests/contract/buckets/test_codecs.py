@@ -35,6 +35,8 @@ def test_keys_of_any_characters_with_base64(rg: railgun.Railgun, bucket: MakeBuc
     assert changes.revisions == {"a b": 3}
     config.delete("Acme Inc.")
     assert config.get("Acme Inc.", None) is None
+    plain.put("no-base64", "1")  # by a program without the codec
+    assert sorted(config.keys()) == ["Größe", "a b", "no-base64"]
 
 
 @pytest.mark.rule("KV-43", "KV-44")

@@ -106,6 +106,18 @@ def test_a_replica_has_the_settings_and_codecs_of_its_bucket(rg: railgun.Railgun
     rg.delete_bucket(copy.name)
 
 
+@pytest.mark.rule("KV-47")
+@pytest.mark.parametrize("field", ["mirror", "replica_of"])
+def test_a_replica_is_made_as_any_bucket(rg: railgun.Railgun, bucket: MakeBucket, field: str) -> None:
+    config = bucket()
+    config.put("a", "1")
+    named = {"mirror": config.config.stream, "replica_of": config.name}
+    alone = rg.create_bucket(unique("COPY"), **{field: named[field]})
+    wait_until(lambda: alone.get("a", None) is not None, "it is copied", 20)
+    assert config.replica(alone.name).config == rg.bucket(alone.name).config
+    rg.delete_bucket(alone.name)
+
+
 @pytest.mark.rule("KV-12", "KV-47")
 def test_what_is_not_a_replica_of_this_bucket_is_refused(bucket: MakeBucket) -> None:
     config, other = bucket(), bucket("OTHER")
