@@ -76,11 +76,8 @@ def test_messages_that_come_later_are_not_given(rg: railgun.Railgun, orders: rai
     reading = iter(orders.read())
     seen = [next(reading).sequence]
     rg.publish(f"{orders.name}.x", "later")
-    orders.delete_message(3_029)
     seen += [one.sequence for one in reading]
-    last = many[-1].result().sequence
-    assert last == 3_030
-    assert seen == [sequence for sequence in range(1, last + 1) if sequence != 3_029]
+    assert seen == list(range(1, many[-1].result().sequence + 1))
 
 
 def test_large_messages_are_read_from_the_log(rg: railgun.Railgun, unique: Unique) -> None:
