@@ -24,6 +24,7 @@ from railgun.protocol.read_records import (
     ReadRequest,
 )
 from railgun.shard import long_calls
+from railgun.shard.drain import Replies
 from tests.support.shards import Shards
 
 DELETED = [("KV-Operation", b"DEL")]
@@ -145,6 +146,18 @@ def test_answers_to_many_large_messages_are_several() -> None:
     assert all(sum(map(len, reply.payloads)) < 5_000_000 for reply in shards.reads[asked])
     read = list(pages(shards, ReadRequest("A", limit=100, max_bytes=1_000_000)))
     assert [list(reply.sequences) for reply in read if reply.sequences] == [[one] for one in range(1, 13)]
+
+
+@pytest.mark.parametrize("form", [WHOLE, HEADERS, INDEX])
+def test_long_subjects_and_headers_count(form: str) -> None:
+    shards = a_stream()
+    subjects = [f"A.{'s' * 4_000}.{number}" for number in range(100)]
+    shards.publish("A", subjects, headers=[[("h", b"v" * 30_000)]] * 100)
+    replies = list(pages(shards, ReadRequest("A", limit=16_384, max_bytes=500_000, form=form)))
+    assert [one for reply in replies for one in reply.sequences] == list(range(1, 101))
+    sizes = [len(Replies(reads=[reply]).batch(0, 0).encode()) for reply in replies]
+    assert max(sizes) <= 500_000
+    assert len(replies) > 1 or form == INDEX
 
 
 def test_a_message_above_the_room_of_a_page_comes_alone() -> None:
