@@ -27,6 +27,7 @@ def test_all_messages_in_order(orders: railgun.Stream) -> None:
     messages = list(orders.read())
     assert [one.sequence for one in messages] == list(range(1, 31))
     assert messages == [orders.get(sequence) for sequence in range(1, 31)]
+    assert all(isinstance(one.headers, list) for one in messages)
     read = orders.read(limit=3)
     assert [one.sequence for one in read] == [one.sequence for one in read] == [1, 2, 3]
 
