@@ -169,4 +169,4 @@ def _bodies_in(data: bytes, count: int) -> tuple[Sequence[Headers], Sequence[byt
     whole = [payload for payload in payloads if payload is not None]
     if not packed.is_whole or len(whole) != count:
         raise ValueError(f"bodies that are not those of {count} messages")
-    return headers, whole
+    return headers if any(headers) else (), whole

@@ -18,6 +18,7 @@ from railgun.protocol.commands import GETS
 
 MOST_GETS = 1_000
 _MOST_BYTES = 500_000
+_MOST_LANES = 1_000  # beyond, those that nothing is under way of are forgotten
 
 
 class GetLane:
@@ -66,7 +67,7 @@ class GetPacker:
         self._lanes: dict[str, GetLane] = {}
         self._queue: deque[GetLane] = deque()
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self._closed: RailgunError | None = None
 
     def add(
         self, stream: str, partition: int, form: int, sequence: int, subject: str, timeout: float
@@ -75,8 +76,12 @@ class GetPacker:
         self._check()
         self._push()
         with self._lock:
+            if self._closed is not None:
+                raise self._closed.with_traceback(None)
             lane = self._lanes.get(stream)
             if lane is None or lane.partition != partition:
+                if len(self._lanes) >= _MOST_LANES:
+                    self._lanes = {name: one for name, one in self._lanes.items() if not one.idle}
                 lane = self._lanes[stream] = GetLane(stream, partition)
             alone = lane.idle
             gets = lane.open
@@ -135,7 +140,7 @@ class GetPacker:
         while True:
             with self._lock:
                 while not self._queue:
-                    if self._closed:
+                    if self._closed is not None:
                         return
                     self._work.wait()
                 lane = self._queue.popleft()
@@ -149,7 +154,7 @@ class GetPacker:
     def close(self, error: RailgunError) -> None:
         """End the thread, and all gets that were not sent."""
         with self._lock:
-            self._closed = True
+            self._closed = error
             waiting = [gets for lane in self._lanes.values() for gets in (*lane.gathered, lane.open)]
             self._lanes.clear()
             self._queue.clear()

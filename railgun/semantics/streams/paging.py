@@ -24,6 +24,8 @@ _FEW_SUBJECTS = 10_000  # so many are put in order without a second thought
 _STEPS = SUBJECTS * MOST_BLOCKS
 _FEW_STEPS = 4
 _MOST_KNOWN = 100_000  # sequences that are collected by subject
+_MOST_COLLECTED = 4_096  # by looking for them
+_FEW_BLOCKS = 4  # looked at in one step where the next one may be the last
 
 
 class _Span(NamedTuple):
@@ -67,29 +69,43 @@ def _span(stream: OwnedStream, asked: ReadRequest) -> _Span:
 def _all(
     stream: OwnedStream, asked: ReadRequest, span: _Span, wanted: Filter, columns: ReadColumns
 ) -> Steps[int]:
-    known: list[int] | None = None
-    if not wanted.everything:
-        known, span = yield from _by_subject(stream, span, wanted)
-    if known is not None:
-        return _take(stream, _within(known, span, reverse=asked.reverse), columns)
+    subjects = None if wanted.everything else (yield from _matching(stream, wanted, _FEW_STEPS))
+    total = 0  # how many messages there are, wherever; 0: not known
+    if subjects is not None:
+        known = _by_subject(stream, subjects)
+        newest = max(subjects.values(), default=0)
+        total = sum(map(stream.count_of, subjects))
+        if known is None and total <= _MOST_COLLECTED and not asked.reverse:
+            known = yield from _collected(stream, newest, span.low, wanted, total)
+        if known is not None:
+            return _take(stream, _within(known, span, reverse=asked.reverse), columns)
+        total = total if newest <= span.high else 0
+        span = span._replace(high=min(span.high, newest))
     if asked.reverse:
-        return (yield from _down(stream, span, wanted, columns))
+        return (yield from _down(stream, span, wanted, columns, total))
     return (yield from _up(stream, span, wanted, columns))
 
 
-def _by_subject(stream: OwnedStream, span: _Span, wanted: Filter) -> Steps[tuple[list[int] | None, _Span]]:
-    """The sequences of all matching subjects, if the index by subject knows them; else how high they go."""
-    subjects = yield from _matching(stream, wanted, _FEW_STEPS)
-    if subjects is None:
-        return None, span
-    span = span._replace(high=min(span.high, max(subjects.values(), default=0)))
+def _by_subject(stream: OwnedStream, subjects: Iterable[str]) -> list[int] | None:
+    """The sequences of all these subjects, if the index by subject knows them."""
     known: list[int] = []
     for subject in subjects:
         sequences = stream.all_of(subject)
         if sequences is None or len(known) > _MOST_KNOWN:
-            return None, span
+            return None
         known += sequences
-    return known, span
+    return known
+
+
+def _collected(stream: OwnedStream, at: int, low: int, wanted: Filter, total: int) -> Steps[list[int]]:
+    """The sequences of few messages, from the newest one down to the oldest: what lies before that is never looked at."""
+    found: list[int] = []
+    while at >= low and len(found) < total:
+        runs, at, cost = searching.stretch_down(stream, at, low, wanted, _FEW_BLOCKS)
+        for _, first, behind in runs:
+            found += range(first, behind)
+        yield cost
+    return found
 
 
 def _matching(stream: OwnedStream, wanted: Filter, at_most: int) -> Steps[dict[str, int] | None]:
@@ -142,7 +158,8 @@ def _up(stream: OwnedStream, span: _Span, wanted: Filter, columns: ReadColumns) 
     return 0
 
 
-def _down(stream: OwnedStream, span: _Span, wanted: Filter, columns: ReadColumns) -> Steps[int]:
+def _down(stream: OwnedStream, span: _Span, wanted: Filter, columns: ReadColumns, total: int) -> Steps[int]:
+    """``total``: with so many that was all; 0: not known."""
     at = span.high
     while at >= span.low:
         runs, further, cost = searching.stretch_down(stream, at, span.low, wanted, MOST_BLOCKS)
@@ -152,8 +169,10 @@ def _down(stream: OwnedStream, span: _Span, wanted: Filter, columns: ReadColumns
                 if entry is not None and not columns.add(entry):
                     return at
         at = further
+        if columns.is_full or (total and len(columns) >= total):
+            break
         yield cost
-    return 0
+    return at if columns.is_full and at >= span.low and len(columns) != total else 0
 
 
 # -- the newest of each subject

@@ -50,7 +50,7 @@ class ReadColumns:
 
     def add(self, entry: Entry) -> bool:
         """Take one message, if there is room for it."""
-        cost = self._cost(entry.size)
+        cost = self._cost(entry.size, entry.subject)
         if self.is_full or (cost > self._room and len(self)):
             return False
         self._room -= cost
@@ -72,12 +72,16 @@ class ReadColumns:
         """Take messages of the block as long as there is room: the sequence behind the last one taken."""
         behind = min(behind, first + self._limit - len(self))
         start, stop = first - block.base, behind - block.base
+        numbers, named = block.subject_of, block.subjects
+        subjects = (
+            [named[0]] * (stop - start) if numbers is None else [named[one] for one in numbers[start:stop]]
+        )
         sizes = block.sizes[start:stop]
-        costs = list(map(self._cost, sizes))
+        costs = list(map(self._cost, sizes, subjects))
         if sum(costs) > self._room:
-            count = sum(spent <= self._room for spent in accumulate(costs))
-            stop = start + (count or not len(self))
-            sizes, costs, behind = sizes[: stop - start], costs[: stop - start], block.base + stop
+            count = sum(spent <= self._room for spent in accumulate(costs)) or int(not len(self))
+            stop, behind = start + count, first + count
+            sizes, costs, subjects = sizes[:count], costs[:count], subjects[:count]
         if start >= stop:
             self._room = 0  # what comes next may be smaller, and must not overtake
             return first
@@ -85,10 +89,6 @@ class ReadColumns:
         if block.tombstones:
             before = len(self) - start
             self._tombstones += [before + index for index in range(start, stop) if block.is_tombstone(index)]
-        numbers, named = block.subject_of, block.subjects
-        subjects = (
-            [named[0]] * (stop - start) if numbers is None else [named[one] for one in numbers[start:stop]]
-        )
         headers, payloads = self._bodies(block, first, behind)
         self._extend(subjects, block.times[start:stop], headers, payloads, range(first, behind), sizes)
         return behind
@@ -131,12 +131,12 @@ class ReadColumns:
         self._headers += headers
         self._payloads += whole
 
-    def _cost(self, size: int) -> int:
-        if self._form == INDEX:
-            return 2 * _EACH
-        if self._form == HEADERS:
-            return min(size, MAX_HEADER_BYTES) + _EACH
-        return (size if size <= LARGE_MESSAGE else 0) + _EACH
+    def _cost(self, size: int, subject: str) -> int:
+        """Bytes of the message in the answer, at most; its size counts subject, headers and payload."""
+        if self._form == WHOLE and size <= LARGE_MESSAGE:
+            return size + _EACH
+        named = 4 * len(subject) + _EACH
+        return named + min(size, MAX_HEADER_BYTES) if self._form == HEADERS else named
 
     def reply(
         self, request: int, indexes: Sequence[int] = (), *, end: int = 0, following: int = 0

@@ -27,6 +27,7 @@ def test_all_messages_in_order(orders: railgun.Stream) -> None:
     messages = list(orders.read())
     assert [one.sequence for one in messages] == list(range(1, 31))
     assert messages == [orders.get(sequence) for sequence in range(1, 31)]
+    assert all(isinstance(one.headers, list) for one in messages)
     read = orders.read(limit=3)
     assert [one.sequence for one in read] == [one.sequence for one in read] == [1, 2, 3]
 
@@ -76,11 +77,8 @@ def test_messages_that_come_later_are_not_given(rg: railgun.Railgun, orders: rai
     reading = iter(orders.read())
     seen = [next(reading).sequence]
     rg.publish(f"{orders.name}.x", "later")
-    orders.delete_message(3_029)
     seen += [one.sequence for one in reading]
-    last = many[-1].result().sequence
-    assert last == 3_030
-    assert seen == [sequence for sequence in range(1, last + 1) if sequence != 3_029]
+    assert seen == list(range(1, many[-1].result().sequence + 1))
 
 
 def test_large_messages_are_read_from_the_log(rg: railgun.Railgun, unique: Unique) -> None:

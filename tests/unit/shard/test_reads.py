@@ -24,6 +24,7 @@ from railgun.protocol.read_records import (
     ReadRequest,
 )
 from railgun.shard import long_calls
+from railgun.shard.drain import Replies
 from tests.support.shards import Shards
 
 DELETED = [("KV-Operation", b"DEL")]
@@ -145,6 +146,40 @@ def test_answers_to_many_large_messages_are_several() -> None:
     assert all(sum(map(len, reply.payloads)) < 5_000_000 for reply in shards.reads[asked])
     read = list(pages(shards, ReadRequest("A", limit=100, max_bytes=1_000_000)))
     assert [list(reply.sequences) for reply in read if reply.sequences] == [[one] for one in range(1, 13)]
+
+
+@pytest.mark.parametrize("subject", ["A.7.new", "A.7.*"])
+def test_what_lies_before_the_messages_of_a_subject_costs_nothing(
+    subject: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_calls, "SLICE", 2_000)
+    monkeypatch.setattr(long_calls, "LEAST", 2_000)
+    shards = a_stream()
+    for number in range(200):
+        shards.publish("A", [f"A.0.{number}"])
+        shards.step(0)
+    for _ in range(3):
+        shards.publish("A", ["A.7.new", "A.8.new"])
+        shards.step(0)
+    for reverse in (False, True):
+        asked = shards.page(
+            ReadRequest("A", subjects=[subject], limit=100, max_bytes=10_000, reverse=reverse)
+        )
+        shards.step(0)  # at once: looking at all 200 blocks would take more than a slice
+        assert sorted(shards.reads[asked][0].sequences) == [201, 203, 205]
+        assert not shards.reads[asked][0].next
+
+
+@pytest.mark.parametrize("form", [WHOLE, HEADERS, INDEX])
+def test_long_subjects_and_headers_count(form: str) -> None:
+    shards = a_stream()
+    subjects = [f"A.{'s' * 4_000}.{number}" for number in range(100)]
+    shards.publish("A", subjects, headers=[[("h", b"v" * 30_000)]] * 100)
+    replies = list(pages(shards, ReadRequest("A", limit=16_384, max_bytes=500_000, form=form)))
+    assert [one for reply in replies for one in reply.sequences] == list(range(1, 101))
+    sizes = [len(Replies(reads=[reply]).batch(0, 0).encode()) for reply in replies]
+    assert max(sizes) <= 500_000
+    assert len(replies) > 1 or form == INDEX
 
 
 def test_a_message_above_the_room_of_a_page_comes_alone() -> None:
