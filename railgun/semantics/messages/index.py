@@ -15,7 +15,7 @@ from railgun.model.subjects import Filter
 from railgun.semantics.messages.block_store import BlockStore, Following
 from railgun.semantics.messages.blocks import Block, Entry, Removed
 from railgun.semantics.messages.budget import Caches
-from railgun.semantics.messages.tail import Tail
+from railgun.semantics.messages.tail import NONE, Tail
 from railgun.state import keys
 from railgun.state.table import Overlay
 
@@ -159,10 +159,15 @@ class MessageIndex(BlockStore):
         return self._tail.extend(subjects, sizes, time, expiries, tombstones)
 
     def extend_at(
-        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        times: list[int],
+        tombstones: Collection[int] = (),
+        expiries: Mapping[int, int] = NONE,
     ) -> int:
         """Append many at once, each with a time of its own; the sequence of the first."""
-        return self._tail.extend_at(subjects, sizes, times, tombstones)
+        return self._tail.extend_at(subjects, sizes, times, tombstones, expiries)
 
     def begin_at(self, sequence: int) -> None:
         """The next message gets this sequence, after :meth:`flush`: the tail is empty."""

@@ -218,20 +218,20 @@ class StoredMessages:
         self,
         subjects: list[str],
         sizes: list[int],
-        time: int,
+        times: list[int],
         expiries: Mapping[int, int],
         tombstones: Collection[int],
         limit: int,
         rolled_up: Collection[int],
     ) -> tuple[int, list[tuple[int, str]]]:
-        """As :meth:`_add_run`, where each subject keeps its newest ``limit`` messages, or of a roll-up only that.
+        """As :meth:`_add_columns`, where each subject keeps its newest ``limit`` messages, or of a roll-up only that.
 
         The sequence of the first, and sequences and subjects of what is gone for them. :meth:`_move_first` must follow.
         """
-        first = self.index.extend(subjects, sizes, time, expiries, tombstones)
+        first = self.index.extend_at(subjects, sizes, times, tombstones, expiries)
         gone = self._by_subject.add_capped(subjects, first, limit, rolled_up)
         freed = self.index.remove_some([sequence for sequence, _ in gone])
-        self._count(first, len(sizes), sum(sizes), time)
+        self._count(first, len(sizes), sum(sizes), times[-1])
         self.messages -= len(gone)
         self._set_bytes(self.bytes - freed)
         return first, gone

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from railgun.model.subjects import Filter
 from railgun.protocol.columns import pack_bits
 from railgun.semantics.messages.blocks import BLOCK_SIZE, Block, Entry, build
+
+NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class Tail:
@@ -87,21 +90,21 @@ class Tail:
         tombstones: Collection[int] = (),
     ) -> int:
         """Many more at once; the sequence of the first. ``expiries``: of those that have one, by their place."""
+        return self.extend_at(subjects, sizes, [time] * len(sizes), tombstones, expiries)
+
+    def extend_at(
+        self,
+        subjects: list[str],
+        sizes: list[int],
+        times: list[int],
+        tombstones: Collection[int] = (),
+        expiries: Mapping[int, int] = NONE,
+    ) -> int:
+        """Many more at once, each with a time of its own; the sequence of the first."""
         sequence, before = self.end, len(self._sizes)
         self._tombstones.update(before + place for place in tombstones)
         for place, expiry in expiries.items():
             self._expiries[before + place] = expiry
-        self._subjects += subjects
-        self._sizes += sizes
-        self._times += [time] * len(sizes)
-        return sequence
-
-    def extend_at(
-        self, subjects: list[str], sizes: list[int], times: list[int], tombstones: Collection[int] = ()
-    ) -> int:
-        """Many more at once, each with a time of its own; the sequence of the first."""
-        sequence = self.end
-        self._tombstones.update(len(self._sizes) + place for place in tombstones)
         self._subjects += subjects
         self._sizes += sizes
         self._times += times

@@ -219,7 +219,7 @@ class OwnedStream(StoredMessages):
         self,
         subjects: list[str],
         sizes: list[int],
-        time: int,
+        times: list[int],
         expiries: Mapping[int, int],
         tombstones: Collection[int],
         rolled_up: Collection[int],
@@ -231,7 +231,7 @@ class OwnedStream(StoredMessages):
         ``rolled_up``: the places of messages before which all on their subject go.
         """
         first, gone = self._add_capped(
-            subjects, sizes, time, expiries, tombstones, self.config.max_msgs_per_subject, rolled_up
+            subjects, sizes, times, expiries, tombstones, self.config.max_msgs_per_subject, rolled_up
         )
         self._watch_ends(first, expiries)
         if self.bodies.keeps:

@@ -110,7 +110,8 @@ class Undecided:
                 log.error("shard %d: a record of the changelog cannot be read: %s", partition, error)
         for incarnation, sequence, floor in blocks:
             topic = names.log(streams[incarnation]) if incarnation in streams else ""
-            if topic and any(_sequence(one) == sequence for one in _read(self._committed, topic, 0, floor)):
+            # Nobody wrote after it, and where the log is compacted a later message of it may have replaced its first.
+            if topic and any(_sequence(one) >= sequence for one in _read(self._committed, topic, 0, floor)):
                 return True
             if topic and not self.among([(topic, 0)]):
                 return False  # decided, and yet not to be seen

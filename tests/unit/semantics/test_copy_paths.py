@@ -76,7 +76,8 @@ def visible(one: Side) -> dict[str, Any]:
         "entries": list(state.iterate()),
         "subjects": state.subjects(),
         "ids": state.window.everything(),
-        "tables": [list(state.overlay.scan(kind)) for kind in (b"p", b"t")],
+        "tables": [list(state.overlay.scan(kind)) for kind in (b"p", b"v", b"t")],
+        "tombstones": state.log_keys.tombstones(),
         "log": (log.sequences, log.subjects, [list(each) for each in log.headers], log.payloads, log.times),
         "origin": asdict(one.origin),
     }
@@ -95,7 +96,12 @@ def configs(draw: st.DrawFn) -> StreamConfig:
     plain = {"subject_transform": own, "duplicate_window": draw(st.sampled_from([0.0, 1e-8, 100.0]))}
     if draw(st.booleans()):  # the way of columns is for streams like this one
         copied: dict[str, Any] = {"mirror": source} if mirrors else {"sources": [source]}
-        limits = {"max_msgs": draw(st.sampled_from([-1, 7])), "max_msg_size": draw(st.sampled_from([-1, 40]))}
+        limits = {
+            "max_msgs": draw(st.sampled_from([-1, 7])),
+            "max_msg_size": draw(st.sampled_from([-1, 40])),
+            "max_msgs_per_subject": draw(st.sampled_from([-1, 1, 2])),
+            "allow_direct": draw(st.booleans()),
+        }
         return StreamConfig(
             name="S", subjects=[], allow_msg_ttl=draw(st.booleans()), **copied, **plain, **limits
         )

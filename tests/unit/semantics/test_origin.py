@@ -57,7 +57,7 @@ def test_messages_without_headers_share_one_pair() -> None:
     assert len({id(one) for one in log.headers}) == 1
 
 
-@pytest.mark.rule("KV-09")
+@pytest.mark.rule("KV-40")
 def test_the_origin_does_not_count_towards_the_largest_value() -> None:
     config = OF_A_BUCKET.model_copy(update={"max_msg_size": 3})
     for given in ([], [[]]):

@@ -260,7 +260,8 @@ class QuickWay:
         tombstones = self._tombstones(headers)
         if self._per_subject > 0:
             first = state.store_capped(
-                subjects, self._sizes, time, expiries, tombstones, self._rolled_up, headers, payloads
+                *(subjects, self._sizes, [time] * count, expiries, tombstones),
+                *(self._rolled_up, headers, payloads),
             )
         else:
             first = state.store_run(subjects, self._sizes, time, expiries, tombstones)

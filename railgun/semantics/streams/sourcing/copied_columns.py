@@ -11,6 +11,7 @@ from railgun.model import headers as h
 from railgun.model.headers import Headers
 from railgun.protocol.sourcing import SourceLease
 from railgun.semantics.streams import limits
+from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.sourcing.copying import STRIPPED, Target, largest_copy, placed, without_orders
 from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
 
@@ -23,9 +24,7 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: 
     if (
         config.sealed
         or config.discard == "new"
-        or config.max_msgs_per_subject > 0
         or config.allow_msg_counter
-        or state.bodies.keeps
         or not lease.payloads
         or lease.sequences[0]
         <= (max(origin.position, state.last_seq) if mapping.mirrors else origin.position)
@@ -36,6 +35,9 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: 
     renamed = {one: rename(one) for one in set(lease.subjects)}
     if names & _OBEYED or not all(map(state.is_wanted, renamed.values())):
         return False
+    per_subject = config.max_msgs_per_subject
+    if per_subject > 0 and max(map(state.count_of, renamed.values())) > per_subject:
+        return False  # the limit sank, and what is beyond it is not gone yet
     headers = _column_headers(lease, mapping, bool(names & STRIPPED), h.STREAM_SOURCE in names)
     subjects = [renamed[one] for one in lease.subjects]
     measure, largest = state.measure.of, largest_copy(config)
@@ -49,8 +51,9 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: 
         state, len(sizes), total
     ):
         return False
+    before = state.bytes
     _store_columns(target, mapping.mirrors, lease, subjects, sizes, headers)
-    target.room -= total
+    target.room -= state.bytes - before
     origin.position = lease.sequences[-1] + lease.counts[-1] - 1
     return True
 
@@ -90,15 +93,37 @@ def _store_columns(
             state.jump(first)
             end = at + count
             deleted = [place - at for place in tombstones if at <= place < end]
-            state.store_columns(subjects[at:end], sizes[at:end], lease.times[at:end], deleted)
+            _store(
+                *(state, subjects[at:end], sizes[at:end], lease.times[at:end], deleted),
+                *(headers[at:end], lease.payloads[at:end]),
+            )
             log.sequences += range(first, first + count)
             at = end
         log.times += lease.times
     else:
-        first = state.store_run(subjects, sizes, target.time, tombstones=tombstones)
+        times = [target.time] * len(sizes)
+        first = _store(state, subjects, sizes, times, tombstones, headers, lease.payloads)
         log.sequences += range(first, first + len(sizes))
-        log.times += [target.time] * len(sizes)
+        log.times += times
     state.last_msg_id = ""
     log.subjects += subjects
     log.headers += headers
     log.payloads += lease.payloads
+
+
+def _store(
+    state: OwnedStream,
+    subjects: list[str],
+    sizes: list[int],
+    times: list[int],
+    tombstones: list[int],
+    headers: list[Headers],
+    payloads: list[bytes],
+) -> int:
+    """Store copies with consecutive sequences; that of the first."""
+    if state.config.max_msgs_per_subject > 0:
+        return state.store_capped(subjects, sizes, times, {}, tombstones, (), headers, payloads)
+    first = state.store_columns(subjects, sizes, times, tombstones)
+    if state.bodies.keeps:
+        state.bodies.keep_run(first, subjects, headers, payloads, ())
+    return first
