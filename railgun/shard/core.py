@@ -39,10 +39,14 @@ from railgun.shard.streams.staging import Staging
 from railgun.shard.streams.stream_timers import StreamTimers
 from railgun.state import keys
 from railgun.state.table import Overlay, Reached, Table
-from railgun.state.unreadable_entries import decoded
+from railgun.state.unreadable_entries import decoded, possible
 
 _MILLIS: Final = 1_000_000
 _NOTHING_READ: Final[dict[str, Any]] = {"clock": 0, "time": 0, **Cursor().stored()}
+
+
+def _read_cursor(data: bytes) -> dict[str, Any]:
+    return possible(wire.decode("shard_cursor", data))
 
 
 class ShardCore:
@@ -112,7 +116,7 @@ class ShardCore:
     def load(self) -> None:
         """Read the state from the table; before the first :meth:`apply`, and after a restore."""
         data = self._overlay.get(keys.CURSOR)
-        cursor = _NOTHING_READ if data is None else decoded(keys.CURSOR, wire.decode, "shard_cursor", data)
+        cursor = _NOTHING_READ if data is None else decoded(keys.CURSOR, _read_cursor, data)
         self.cursor.load(cursor)
         self._clock.load(self._overlay, cursor["clock"], cursor["time"])
         self._read()

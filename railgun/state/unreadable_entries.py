@@ -7,10 +7,11 @@ reason to stop the shard: what it belongs to is set aside, everything else is se
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from railgun.state import keys
 
+LARGEST: Final = 1 << 62  # no sequence, no time and no number of bytes is above it: there is room to count on
 Value = TypeVar("Value")
 
 
@@ -29,3 +30,14 @@ def decoded(key: bytes, decode: Callable[..., Value], *given: object) -> Value:
         return decode(*given)
     except Exception as error:
         raise UnreadableEntry(key, error) from error
+
+
+def possible(record: dict[str, Any]) -> dict[str, Any]:
+    """The record, if its numbers can be counted on from: one at the end of 64 bits would fail the drain that does, and all others.
+
+    Raises ValueError.
+    """
+    for name, value in record.items():
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(f"there is no {name} {value}")
+    return record

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from railgun.protocol import avro as wire
 from railgun.state import keys
 from railgun.state.table import Overlay
-from railgun.state.unreadable_entries import decoded
+from railgun.state.unreadable_entries import decoded, possible
 
 if TYPE_CHECKING:
     from railgun.semantics.streams.owned_stream import OwnedStream
@@ -35,7 +35,7 @@ def read_record(overlay: Overlay, incarnation: int) -> dict[str, Any]:
 
 
 def _checked(incarnation: int, data: bytes) -> dict[str, Any]:
-    record = wire.decode("stream_record", data)
+    record = possible(wire.decode("stream_record", data))
     if record["incarnation"] != incarnation:
         raise ValueError(f"the record of incarnation {record['incarnation']}")
     if record["messages"] and not 0 < record["messages"] <= record["last_seq"] - record["first_seq"] + 1:

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgun.model import headers as h
+from railgun.protocol import avro as wire
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SourceCommand, SourceLease
 from railgun.shard.consumers import feeding
+from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
 from tests.support.shards import NAMES
 
@@ -53,6 +55,25 @@ def test_a_new_owner_asks_again_and_gets_nothing_twice() -> None:
             shards.step(partition_of("B", PARTITIONS), 1)
     shards.rest()
     assert shards.texts("B") == sent
+
+
+@pytest.mark.parametrize("field", ["session", "position", "copied"])
+def test_an_origin_with_a_number_that_is_none_sets_its_stream_aside_and_no_other(field: str) -> None:
+    """A new owner asks under the next session: where that is no number, it would fail with every drain of the shard."""
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", {"name": "A"})
+    shards.rest()
+    home = partition_of("B", PARTITIONS)
+    ((key, value),) = shards.tables[home].scan(keys.ORIGIN)
+    damaged = wire.decode("origin_record", value) | {field: 2**63 - 1}
+    shards.tables[home].apply({key: wire.encode("origin_record", damaged)})
+    shards.restart(home)
+    shards.settle()
+    assert list(shards.cores[home].unreadable()) == ["the stream B"]
+    stored = shards.publish("A", ["A.x"])
+    shards.settle()
+    assert shards.outcomes[stored] == 1
 
 
 def test_no_more_is_under_way_than_the_window_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,10 +195,33 @@ def assert_no_crash_and_doctor_names(driven: Driven, what: str) -> None:
     assert not driven.crashed
 
 
-def test_a_shard_without_its_cursor_is_not_served_and_ends_no_worker(
-    recorded: Broker, take_over: Callable[[Broker], Driven], caplog: pytest.LogCaptureFixture
+def impossible(schema: str, field: str) -> Callable[[bytes], bytes]:
+    """The damage of a record that can be read and has a number from which nothing can be counted on."""
+    return lambda value: wire.encode(schema, wire.decode(schema, value) | {field: 2**63 - 1})
+
+
+@pytest.mark.parametrize("field", ["last_seq", "last_time", "log_end", "bytes"])
+def test_a_stream_with_a_number_that_is_none_is_refused_and_the_others_are_served(
+    recorded: Broker, take_over: Callable[[Broker], Driven], caplog: pytest.LogCaptureFixture, field: str
 ) -> None:
-    driven = take_over(Damaged(recorded, keys.CURSOR, garbage).broker)
+    key = of_kind(keys.STREAM, "PLAIN", recorded)
+    driven = take_over(Damaged(recorded, key, impossible("stream_record", field)).broker)
+    refused = driven.ask("STREAM.INFO.PLAIN")["error"]
+    assert refused["code"] == 503
+    assert "set aside" in refused["description"]
+    assert f"there is no {field} {2**63 - 1}" in caplog.text
+    for stream in STREAMS.keys() - {"PLAIN"}:
+        assert_serves(driven, stream)
+
+
+@pytest.mark.parametrize("damage", [garbage, impossible("shard_cursor", "clock")], ids=["garbage", "clock"])
+def test_a_shard_without_its_cursor_is_not_served_and_ends_no_worker(
+    recorded: Broker,
+    take_over: Callable[[Broker], Driven],
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[bytes], bytes],
+) -> None:
+    driven = take_over(Damaged(recorded, keys.CURSOR, damage).broker)
     wait_until(lambda: "its cursor must be mended" in caplog.text, "that it says so")
     stored = driven.stored_ids("PLAIN")
     driven.publish("PLAIN", ["new"])

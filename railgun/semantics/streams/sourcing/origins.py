@@ -17,7 +17,7 @@ from railgun.model.transforms import Transform
 from railgun.protocol import avro as wire
 from railgun.state import keys
 from railgun.state.table import Overlay
-from railgun.state.unreadable_entries import decoded
+from railgun.state.unreadable_entries import decoded, possible
 
 WINDOW = 32_768  # messages under way from an upstream
 FIRST_AFTER_WAIT = 64  # of them, while it is not known whether the stream takes any
@@ -142,7 +142,7 @@ _FIELDS = frozenset(field.name for field in fields(Origin))
 
 
 def _decode(data: bytes) -> Origin:
-    value = wire.decode("origin_record", data)
+    value = possible(wire.decode("origin_record", data))
     return Origin(**{name: value[name] for name in _FIELDS})
 
 
