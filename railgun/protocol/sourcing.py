@@ -8,6 +8,7 @@ for from those that are void.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from railgun.model.durations import parse_rfc3339
@@ -19,7 +20,8 @@ from railgun.protocol.avro import WireError, decode, encode, headers_in, headers
 SOURCE: Final = "source"  # SourceCommand
 SOURCED: Final = "sourced"  # SourceLease
 
-LARGEST: Final = 1 << 62  # no sequence and no number of bytes is above it
+LARGEST: Final = 1 << 62  # no sequence, no time and no number of bytes is above it
+_LARGEST_SIZE: Final = 1 << 40  # of a lease, far above what a record holds: sums of it are numbers, too
 
 
 class SourceCommand(NamedTuple):
@@ -101,10 +103,19 @@ class SourceLease(NamedTuple):
         columns.add(len(headers) or carried)
         if columns != {carried} or len(value["sequences"]) != len(value["counts"]):
             raise WireError("not a source_lease: its columns differ in length")
-        places = [value[name] for name in ("after", "reached", "size", "pending", "missing")]
-        if any(not 0 <= place <= LARGEST for place in places) or any(
-            count < 1 or not 0 < first <= LARGEST
-            for first, count in zip(value["sequences"], value["counts"], strict=True)
+        places = [value[name] for name in ("after", "reached", "pending", "missing")]
+        if any(not 0 <= number <= LARGEST for number in chain(places, value["times"])) or not (
+            0 <= value["size"] <= _LARGEST_SIZE and _ascend(value["sequences"], value["counts"])
         ):
             raise WireError("not a source_lease: there are no such messages")
         return cls(**(value | {"headers": headers}))
+
+
+def _ascend(firsts: list[int], counts: list[int]) -> bool:
+    """Whether these are runs of a stream, one behind the other: a mirror stores them as they come."""
+    before = 0
+    for first, count in zip(firsts, counts, strict=True):
+        if count < 1 or not before < first <= LARGEST:
+            return False
+        before = first + count - 1
+    return True

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from railgun.model import headers as h
 from railgun.protocol import avro as wire
+from railgun.protocol.commands import Forward
 from railgun.protocol.routing import partition_of
-from railgun.protocol.sourcing import SourceCommand, SourceLease
+from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
 from railgun.shard.consumers import feeding
 from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
@@ -74,6 +75,55 @@ def test_an_origin_with_a_number_that_is_none_sets_its_stream_aside_and_no_other
     stored = shards.publish("A", ["A.x"])
     shards.settle()
     assert shards.outcomes[stored] == 1
+
+
+@pytest.mark.rule("MIR-01")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sequences": [5, 1]},
+        {"sequences": [1, 1]},
+        {
+            "sequences": [1, 2],
+            "counts": [2, 1],
+            "subjects": ["A.x"] * 3,
+            "payloads": [b""] * 3,
+            "times": [1] * 3,
+        },
+        {"times": [1, 2**63 - 1]},
+        {"times": [-1, 1]},
+        {"size": 2**62},
+    ],
+    ids=["descending", "twice", "overlapping", "late", "early", "large"],
+)
+def test_a_lease_that_no_upstream_sends_is_rejected(fields: dict[str, Any]) -> None:
+    """Its columns fit together. A mirror would write sequences twice or out of order, or a time that no table takes back."""
+    shards = Cluster()
+    shards.make("A")
+    shards.make("B", subjects=[], mirror={"name": "A"})
+    shards.rest()
+    state = shards.state("B")
+    ((key, origin),) = state.origins
+    lease = SourceLease("A", origin.incarnation, "B", state.incarnation, key, origin.session)
+    usual = {
+        "sequences": [1, 2],
+        "counts": [1, 1],
+        "subjects": ["A.x"] * 2,
+        "payloads": [b""] * 2,
+        "times": [1, 1],
+    }
+    forged = lease._replace(**(usual | {"reached": 9} | fields)).encode()
+    home = partition_of("B", PARTITIONS)
+    forward = Forward(0, "command", "B", state.incarnation, command_kind=SOURCED, command=forged)
+    shards.record(home, forward.encode(), forwarded=True)
+    shards.settle()
+    (rejected,) = shards.rejected
+    assert rejected.reason == "not a source_lease: there are no such messages"
+    shards.publish("A", ["A.x"], payloads=[b"true"])
+    shards.rest()
+    shards.restart(home)
+    shards.settle()
+    assert shards.texts("B") == [b"true"]
 
 
 def test_no_more_is_under_way_than_the_window_allows(monkeypatch: pytest.MonkeyPatch) -> None:
