@@ -72,7 +72,7 @@ async def test_a_misspelt_argument_is_refused_by_the_async_facade(method: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "header"),
+    "name, header",
     [
         ("expected_last_sequence", h.EXPECTED_LAST_SEQUENCE),
         ("expected_last_subject_sequence", h.EXPECTED_LAST_SUBJECT_SEQUENCE),

@@ -241,6 +241,11 @@ class QuickWay:
 
     # -- storing
 
+    @property
+    def size(self) -> int:
+        """Bytes of the run that was looked at."""
+        return sum(self._sizes)
+
     def store(self, time: int) -> int:
         """Store the run that was looked at, at ``time``; the sequence of the first."""
         state, log, count = self._state, self._log, len(self._sizes)
