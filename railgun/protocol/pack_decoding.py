@@ -113,8 +113,8 @@ def _alike(
 ) -> tuple[list[HeaderList], int]:
     """The headers of those of the next messages that differ from the one before in the value of its last header only.
 
-    ``before``: its bytes up to the length of that value. They are the same for all, so the bytes are split there: 0.4 µs for a
-    message instead of 2. A part is what it seems to be if it is as long as its first byte says, and ends where a message ends. The first
+    ``before``: its bytes up to the length of that value. They are the same for all, so the bytes are split there: 0.6 µs for a
+    message with two headers instead of 1.6 (seen). A part is what it seems to be if it is as long as its first byte says, and ends where a message ends. The first
     that is not ends the search, so nothing is found here that a reader byte by byte would not find.
     """
     *others, (name, _) = headers
