@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from railgun.model.headers import HeaderList
 from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
-from railgun.protocol.pack_decoding import decode_pack
+from railgun.protocol.columnar.pack_decoding import decode_pack
 
 # Values of Railgun-Kind, each with the class of its records.
 PACK: Final = "pack"  # PublishPack

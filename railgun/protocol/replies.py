@@ -10,8 +10,8 @@ from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import WireError, decode, encode, headers_in, headers_out
+from railgun.protocol.columnar.read_records import ReadReply, read_in, read_out
 from railgun.protocol.leases import Lease, lease_in, lease_out
-from railgun.protocol.read_records import ReadReply, read_in, read_out
 from railgun.protocol.unreadable import Unreadable
 
 STAGED: Final = 0  # in place of an original's sequence: the message waits for the commit of its batch

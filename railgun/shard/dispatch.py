@@ -16,6 +16,8 @@ from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol.avro import WireError
+from railgun.protocol.columnar.hand_overs import HAND_OVERS, HANDED_PACK, HandedPack, HandOverPack
+from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.commands import (
     CAPTURES,
     CONSUME,
@@ -34,8 +36,6 @@ from railgun.protocol.commands import (
     Presence,
     PublishPack,
 )
-from railgun.protocol.hand_overs import HAND_OVERS, HANDED_PACK, HandedPack, HandOverPack
-from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCE, SOURCED, SourceCommand, SourceLease

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from railgun.model.headers import Headers
+from railgun.protocol.columnar.read_records import ReadReply
 from railgun.protocol.leases import Lease
-from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import Answer, PackReply, ReplyBatch
 
 _OBJECTS: Final = 450

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from railgun.protocol.read_records import ReadReply
+from railgun.protocol.columnar.read_records import ReadReply
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.undo import UndoLog
 from railgun.semantics.steps import Memo, Steps

@@ -5,8 +5,8 @@ from __future__ import annotations
 from railgun.api.responses import refusal_frame
 from railgun.model import refusals
 from railgun.model.cluster_limits import LARGEST_BODY
+from railgun.protocol.columnar.read_records import ReadReply
 from railgun.protocol.commands import Forward
-from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import Answer, Frame, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored

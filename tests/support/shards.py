@@ -13,10 +13,10 @@ from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import Refusal
+from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.log_record import subject_of
-from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Frame, Located
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names

@@ -9,6 +9,7 @@ from railgun.errors import RailgunError
 from railgun.model.messages import StoredMessage
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import avro as wire
+from railgun.protocol.columnar.hand_overs import HAND_OVERS, HandOverPack
 from railgun.protocol.commands import (
     CONSUME,
     PRESENCE,
@@ -19,7 +20,6 @@ from railgun.protocol.commands import (
     Presence,
     Pull,
 )
-from railgun.protocol.hand_overs import HAND_OVERS, HandOverPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, Frame, Located, ReplyBatch
 

@@ -21,7 +21,7 @@ from railgun.model import headers as h
 from railgun.model.bucket_config import BucketStatus
 from railgun.model.bucket_entry import Entry, operation_of
 from railgun.model.messages import StoredMessage, StreamInfo
-from railgun.protocol.read_records import BY_SEQUENCE, INDEX, LAST, ReadRequest
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, INDEX, LAST, ReadRequest
 
 T = TypeVar("T")
 

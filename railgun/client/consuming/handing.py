@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from railgun.errors import RailgunError
 from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE
+from railgun.protocol.columnar.hand_overs import HAND_OVERS, HandOverPack, PackOfHandOvers
 from railgun.protocol.commands import PublishPack
-from railgun.protocol.hand_overs import HAND_OVERS, HandOverPack, PackOfHandOvers
 
 if TYPE_CHECKING:
     from railgun.client.consuming.ack_box import AckBox

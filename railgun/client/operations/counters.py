@@ -12,7 +12,7 @@ from railgun.model.headers import HeaderList
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import COUNTER_BROKEN
 from railgun.model.transforms import Transform
-from railgun.protocol.read_records import LAST
+from railgun.protocol.columnar.read_records import LAST
 
 
 def increment_headers(number: object) -> HeaderList:

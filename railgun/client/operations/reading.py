@@ -18,8 +18,8 @@ from railgun.errors import ConfigError, MessageNotFound, api_error
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import NO_MESSAGE_FOUND
 from railgun.model.subjects import is_valid
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, HEADERS, LAST, WHOLE, ReadReply, ReadRequest
 from railgun.protocol.commands import READ
-from railgun.protocol.read_records import BY_SEQUENCE, HEADERS, LAST, WHOLE, ReadReply, ReadRequest
 from railgun.protocol.replies import Located
 
 K = TypeVar("K", int, str)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from railgun.model import headers as h
 from railgun.model.messages import StoredMessage
-from railgun.protocol.read_records import HERE, ReadReply
+from railgun.protocol.columnar.read_records import HERE, ReadReply
 from railgun.protocol.replies import Located
 
 ReadLog = Callable[[Sequence[Located]], list[StoredMessage | None]]

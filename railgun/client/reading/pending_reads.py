@@ -13,7 +13,7 @@ from railgun.client.transport import Delivered
 from railgun.errors import RailgunError, RequestTimeout, api_error
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import NO_MESSAGE_FOUND, Refusal
-from railgun.protocol.read_records import BY_SEQUENCE, GetPack, ReadReply
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, GetPack, ReadReply
 from railgun.protocol.replies import Located
 
 

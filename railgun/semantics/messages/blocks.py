@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from railgun.model.subjects import Filter
 from railgun.protocol import avro as wire
-from railgun.protocol.columns import pack_column, unpack_column
+from railgun.protocol.columnar.columns import pack_column, unpack_column
 
 BLOCK_SIZE = 512
 _BETWEEN = "\0"  # no subject holds it

@@ -11,7 +11,7 @@ from itertools import islice, takewhile
 
 from railgun.model.headers import Headers
 from railgun.protocol import avro as wire
-from railgun.protocol.columns import PackedBodies
+from railgun.protocol.columnar.columns import PackedBodies
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.index import MessageIndex

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
 from railgun.model.subjects import Filter
-from railgun.protocol.columns import pack_bits
+from railgun.protocol.columnar.columns import pack_bits
 from railgun.semantics.messages.blocks import BLOCK_SIZE, Block, Entry, build
 
 NONE: Mapping[int, int] = MappingProxyType({})

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter, has_wildcard
-from railgun.protocol.read_records import BY_SEQUENCE, LAST, GetPack, ReadReply
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, LAST, GetPack, ReadReply
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import Entry, OwnedStream

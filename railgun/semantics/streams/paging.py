@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from railgun.model.refusals import BAD_REQUEST
 from railgun.model.subjects import Filter, has_wildcard
-from railgun.protocol.read_records import ReadReply, ReadRequest
+from railgun.protocol.columnar.read_records import ReadReply, ReadRequest
 from railgun.semantics.messages import searching
 from railgun.semantics.messages.searching import MOST_BLOCKS, SUBJECTS
 from railgun.semantics.messages.subject_search import BEGINNING, Place

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from railgun.model.cluster_limits import LARGE_MESSAGE
 from railgun.model.headers import MAX_HEADER_BYTES, MSG_SIZE, Headers
-from railgun.protocol.read_records import HEADERS, HERE, INDEX, WHOLE, ReadReply
+from railgun.protocol.columnar.read_records import HEADERS, HERE, INDEX, WHOLE, ReadReply
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.streams.owned_stream import Entry, OwnedStream
 

@@ -13,8 +13,8 @@ from railgun.model import refusals
 from railgun.model.durations import LONGEST
 from railgun.model.refusals import Refusal
 from railgun.protocol import statuses
+from railgun.protocol.columnar.hand_overs import HandOverPack
 from railgun.protocol.commands import AckRun, ConsumerCommand, HandOver, Presence, Pull
-from railgun.protocol.hand_overs import HandOverPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
 from railgun.protocol.statuses import Status

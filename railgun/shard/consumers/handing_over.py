@@ -17,8 +17,8 @@ from railgun.model import refusals
 from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE, LARGEST_BODY
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import WireError
+from railgun.protocol.columnar.hand_overs import HANDED_PACK, HandedPack, PackOfHandOvers
 from railgun.protocol.commands import HANDED, Forward, HandedOver, HandOver, PublishPack
-from railgun.protocol.hand_overs import HANDED_PACK, HandedPack, PackOfHandOvers
 from railgun.protocol.routing import partition_of
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.streams.owned_stream import OwnedStream

@@ -11,8 +11,8 @@ from functools import partial
 from railgun.api.names import ApiName
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
+from railgun.protocol.columnar.hand_overs import HandedPack, HandOverPack
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, HandedOver, Presence, PublishPack
-from railgun.protocol.hand_overs import HandedPack, HandOverPack
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.undo import UndoLog

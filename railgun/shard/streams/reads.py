@@ -6,7 +6,7 @@ Neither changes anything: a drain of reads alone needs no transaction. Searches 
 from __future__ import annotations
 
 from railgun.model.refusals import STREAM_NOT_FOUND, TOO_MANY_REQUESTS, Refusal
-from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
+from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadRequest
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams import paging
 from railgun.semantics.streams.owned_stream import OwnedStream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import pairwise
 
-from railgun.protocol.columns import pack_bodies
+from railgun.protocol.columnar.columns import pack_bodies
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.semantics.streams.stragglers import log_start

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from railgun.model import headers as h
+from railgun.protocol.columnar.hand_overs import HAND_OVERS
 from railgun.protocol.commands import CONSUME, PRESENCE
-from railgun.protocol.hand_overs import HAND_OVERS
 from railgun.semantics.messages.budget import INBOXES, Pool
 from railgun.shard.drain import Input, record_bytes
 

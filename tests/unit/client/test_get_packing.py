@@ -16,7 +16,7 @@ from railgun.client.transport import Delivered
 from railgun.errors import ConnectionClosed, ConnectionLost, MessageNotFound, RailgunError
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import NO_MESSAGE_FOUND
-from railgun.protocol.read_records import BY_SEQUENCE, LAST, GetPack, ReadReply
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, LAST, GetPack, ReadReply
 from railgun.protocol.replies import Located
 from tests.support.waiting import wait_until
 

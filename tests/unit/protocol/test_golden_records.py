@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from railgun.kafka.readings import Reading
 from railgun.model.refusals import Refusal
 from railgun.protocol import advisory_record, avro, log_record, registry
+from railgun.protocol.columnar.hand_overs import HandedPack, HandOverPack, PackOfHandOvers
+from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.commands import (
     AckRun,
     ApiRequest,
@@ -31,9 +33,7 @@ from railgun.protocol.commands import (
     PublishPack,
     Pull,
 )
-from railgun.protocol.hand_overs import HandedPack, HandOverPack, PackOfHandOvers
 from railgun.protocol.leases import Lease
-from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Answer, Frame, Located, PackReply, ReplyBatch
 from railgun.protocol.sourcing import SourceCommand, SourceLease
 from railgun.protocol.topics import Names

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from railgun.protocol import pack_decoding
 from railgun.protocol.avro import WireError, decode, headers_in
+from railgun.protocol.columnar import pack_decoding
 from railgun.protocol.commands import PublishPack
 
 names = st.sampled_from(["one", "Größe", "n" * 70, ""]) | st.text(max_size=5)

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railgun.protocol.columns import PackedBodies, pack_bodies
+from railgun.protocol.columnar.columns import PackedBodies, pack_bodies
 from railgun.state.rocks import RocksTable
 from railgun.state.table import Reached
 

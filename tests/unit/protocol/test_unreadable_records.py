@@ -25,8 +25,8 @@ from railgun.model.messages import Reply, StoredMessage, StreamInfo
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol import advisory_record, log_record, registry, replies
 from railgun.protocol import avro as wire
+from railgun.protocol.columnar.read_records import ReadReply
 from railgun.protocol.leases import Lease
-from railgun.protocol.read_records import ReadReply
 from railgun.protocol.replies import ReplyBatch
 from railgun.protocol.unreadable import Unreadable
 from tests.support.transports import registered

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from railgun.model.stream_config import StreamConfig
 from railgun.model.subjects import Filter, matches
 from railgun.protocol import avro as wire
-from railgun.protocol import columns
+from railgun.protocol.columnar import columns
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.delivery.selection import runs_in
 from railgun.semantics.messages import block_store, index, tail

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from railgun.model import headers as h
 from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE, ClusterLimits
+from railgun.protocol.columnar.hand_overs import HAND_OVERS, HandOverPack, PackOfHandOvers
 from railgun.protocol.commands import AckRun, Forward, HandedOver, HandOver, PublishPack, Pull
-from railgun.protocol.hand_overs import HAND_OVERS, HandOverPack, PackOfHandOvers
 from railgun.protocol.leases import Lease
 from railgun.protocol.routing import partition_of
 from tests.support.shards import CLIENT, MILLI, NAMES, Shards

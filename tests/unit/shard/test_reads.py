@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, STREAM_NOT_FOUND, Refusal
 from railgun.model.subjects import Filter
-from railgun.protocol.read_records import (
+from railgun.protocol.columnar.read_records import (
     BY_SEQUENCE,
     HEADERS,
     HERE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from railgun.client.operations.reading import PagedRead
 from railgun.model.messages import StoredMessage
-from railgun.protocol.read_records import ReadRequest
+from railgun.protocol.columnar.read_records import ReadRequest
 
 if TYPE_CHECKING:
     from railgun.client.facade.aio.calls import AsyncCalls

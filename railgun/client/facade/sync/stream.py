@@ -14,7 +14,7 @@ from railgun.client.operations import consumers, reading, streams
 from railgun.model.consumer_config import ConsumerConfig
 from railgun.model.consumer_info import ConsumerInfo
 from railgun.model.messages import StoredMessage, StreamInfo
-from railgun.protocol.read_records import BY_SEQUENCE, LAST, NEXT
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, LAST, NEXT
 
 if TYPE_CHECKING:
     from railgun.client.facade.sync.calls import Calls

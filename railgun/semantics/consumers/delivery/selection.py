@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from railgun.model.subjects import Filter
-from railgun.protocol.columns import pack_column
+from railgun.protocol.columnar.columns import pack_column
 from railgun.semantics.messages.blocks import Block
 
 if TYPE_CHECKING:

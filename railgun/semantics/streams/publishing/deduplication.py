@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from railgun.protocol import avro as wire
-from railgun.protocol.columns import pack_column, unpack_column
+from railgun.protocol.columnar.columns import pack_column, unpack_column
 from railgun.semantics.messages.budget import ID_BYTES, ShardMemory, Share
 from railgun.semantics.messages.id_digest import IdDigest
 from railgun.state import keys

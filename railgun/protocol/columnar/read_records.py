@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.protocol.avro import WireError, decode, encode
-from railgun.protocol.columns import (
+from railgun.protocol.columnar.columns import (
     PackedBodies,
     pack_bits,
     pack_bodies,
