@@ -156,14 +156,6 @@ class Overlay:
     def put(self, key: bytes, value: bytes) -> None:
         self._change(key, value)
 
-    def put_all(self, entries: Mapping[bytes, bytes]) -> None:
-        """As :meth:`put`, of many at once."""
-        if any(kind in self._ordered for kind in {key[:1] for key in entries}):
-            for key, value in entries.items():
-                self._change(key, value)
-        else:
-            self._changes.update(entries)
-
     def delete(self, key: bytes) -> None:
         self._change(key, None)
 
@@ -175,22 +167,27 @@ class Overlay:
         self._changes[key] = value
 
     def change(self, changes: Changes) -> None:
-        """Many at once, which is cheaper than one by one."""
-        self._changes.update(changes)
+        """Many puts and deletes at once, which is cheaper than one by one."""
+        if any(kind in self._ordered for kind in {key[:1] for key in changes}):
+            for key, value in changes.items():
+                self._change(key, value)
+        else:
+            self._changes.update(changes)
 
     def forget(self, key: bytes) -> None:
         """As :meth:`delete`, of a key that the table does not hold: the drain says nothing of it."""
-        self._changes.pop(key, None)
+        if key in self._changes:
+            del self._changes[key]
+            ordered = self._ordered.get(key[:1])
+            if ordered is not None:
+                ordered.remove(key)
 
     def discard(self, key: bytes) -> None:
         """As :meth:`delete`, of a key that the table may not hold: then the drain says nothing of it."""
         if self._table.get(key) is not None:
             self._change(key, None)
-        elif key in self._changes:
-            del self._changes[key]
-            ordered = self._ordered.get(key[:1])
-            if ordered is not None:
-                ordered.remove(key)
+        else:
+            self.forget(key)
 
     def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         """As :meth:`Table.floor`, with the changes in."""

@@ -22,7 +22,7 @@ keys = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(b"\x00ab\xff"[byt
 values = st.binary(max_size=4)
 operations = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["put", "put all"]), keys, values),
+        st.tuples(st.sampled_from(["put", "change"]), keys, values),
         st.tuples(st.sampled_from(["delete", "discard", "search"]), keys, st.just(b"")),
         st.tuples(st.just("commit"), st.just(b""), st.just(b"")),
         st.tuples(st.just("drop"), st.just(b""), st.just(b"")),
@@ -112,11 +112,12 @@ def test_every_table_answers_alike(
                 expected.put(key, value)
                 for overlay in overlays:
                     overlay.put(key, value)
-            elif kind == "put all":
+            elif kind == "change":
                 expected.put(key, value)
                 expected.put(key + b"b", value)
+                expected.delete(key + b"c")
                 for overlay in overlays:
-                    overlay.put_all({key: value, key + b"b": value})
+                    overlay.change({key: value, key + b"b": value, key + b"c": None})
             elif kind == "delete":
                 expected.delete(key)
                 for overlay in overlays:

@@ -58,7 +58,7 @@ class CounterTotals:
     def put_all(self, sequences: Mapping[str, int], totals: Mapping[str, int]) -> None:
         """As :meth:`put`, of many subjects without a ledger."""
         prefix = self._prefix
-        self._overlay.put_all(
+        self._overlay.change(
             {
                 prefix + subject.encode("utf-8", "surrogatepass"): _plain(sequences[subject], total)
                 for subject, total in totals.items()
