@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
 from tests.benchmarks.arena import Arena
 from tests.benchmarks.contest import RAILGUN, Row, Side
+from tests.benchmarks.results import Goal
 from tests.benchmarks.rows.sides import (
     NATS,
     SUBJECTS,
@@ -26,6 +27,7 @@ from tests.benchmarks.scale import AT_ONCE, PAYLOAD, Scale
 
 _STORED = 10_000
 _EVENTS = 20
+_AS_FAST = {NATS: Goal("≥ 1 ×", least_ratio=1)}
 Lookup = Callable[[], None]
 
 
@@ -68,12 +70,14 @@ class _Reading(Row):
 
 class GetAtOnce(_Reading):
     key, name, unit = "get", "get by sequence, 256 at once", "messages/s"
+    goals: ClassVar[Mapping[str, Goal]] = _AS_FAST
     at_once = AT_ONCE
     lookup = staticmethod(by_sequence)
 
 
 class LastAtOnce(_Reading):
     key, name, unit = "last", "get last for subject, 256 at once", "messages/s"
+    goals: ClassVar[Mapping[str, Goal]] = _AS_FAST
     at_once = AT_ONCE
     lookup = staticmethod(by_subject)
 
@@ -114,6 +118,7 @@ class ReadFew(Row):
 
 class ReadAll(Row):
     key, name, unit = "read-all", "read 1,000,000 messages in order", "messages/s"
+    goals: ClassVar[Mapping[str, Goal]] = _AS_FAST
     warm_up = False
 
     def rounds(self, scale: Scale) -> int:
