@@ -115,7 +115,8 @@ def normalise(headers: HeaderInput | None) -> list[tuple[str, bytes]]:
     if headers is None:
         return []
     pairs: Iterable[tuple[str, str | bytes | Sequence[str | bytes]]]
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    # First what nearly every caller gives: to ask an abstract class takes three times as long.
+    pairs = headers.items() if type(headers) is dict or isinstance(headers, Mapping) else headers
     result: list[tuple[str, bytes]] = []
     for name, given in pairs:
         if name not in _known_names:

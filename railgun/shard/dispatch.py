@@ -34,6 +34,7 @@ from railgun.protocol.commands import (
     Presence,
     PublishPack,
 )
+from railgun.protocol.hand_overs import HAND_OVERS, HANDED_PACK, HandedPack, HandOverPack
 from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Frame
 from railgun.protocol.routing import partition_of
@@ -128,6 +129,8 @@ class Dispatcher:
         elif kind == READ:
             asked = ReadRequest.decode(value)
             drain.answer(asked.client, asked.request, ReadReply(asked.request, refusals=[(0, refusal)]))
+        elif kind == HAND_OVERS:
+            self._consumers.refuse_hand_overs(HandOverPack.decode(value), refusal, drain)
 
     def unreadable(self) -> dict[str, str]:
         """Streams, consumers and reservations that are not served because they cannot be read, with the reasons."""
@@ -166,6 +169,11 @@ class Dispatcher:
             self._consumers.heard_from(asked.client, drain)
             if not self._passed_on(asked.stream, kind, value, drain):
                 self._reads.page(asked, drain)
+        elif kind == HAND_OVERS:
+            hand_overs = HandOverPack.decode(value)
+            self._consumers.heard_from(hand_overs.client, drain)
+            if not self._passed_on(hand_overs.stream, kind, value, drain):
+                self._consumers.hand_overs(hand_overs, drain)
         elif kind == PRESENCE:
             self._consumers.presence(Presence.decode(value), drain)
         elif kind == "":
@@ -205,9 +213,9 @@ class Dispatcher:
         if forward.command_kind == STORE:
             self._consumers.store_copies(PublishPack.decode(forward.command), drain)
         elif forward.command_kind == HANDED:
-            handed = HandedOver.decode(forward.command)
-            pack = PublishPack.decode(handed.pack)
-            self._consumers.bury_refused(handed, pack, self._publishing.handed_over(pack, drain), drain)
+            self._handed(HandedOver.decode(forward.command), drain)
+        elif forward.command_kind == HANDED_PACK:
+            self._handed(HandedPack.decode(forward.command), drain)
         elif forward.command_kind == CAPTURES:
             self._captures.learn(forward.command)
         elif forward.command_kind == SOURCE:
@@ -216,6 +224,13 @@ class Dispatcher:
             self._sourcing.receive(SourceLease.decode(forward.command), drain)
         else:
             self._command(forward.command_kind, given._replace(value=forward.command), drain)
+
+    def _handed(self, handed: HandedOver | HandedPack, drain: OpenDrain) -> None:
+        """Publishes that were handed over."""
+        pack = PublishPack.decode(handed.pack)
+        if isinstance(handed, HandedPack) and len(handed.of) != len(pack.payloads):
+            raise WireError("not a handed_pack: publishes that come from no message")
+        self._consumers.bury_refused(handed, pack, self._publishing.handed_over(pack, drain), drain)
 
     def _passed_on(self, stream: str, kind: str, value: bytes, drain: OpenDrain) -> bool:
         """A command for a stream that lives elsewhere goes to its owner."""

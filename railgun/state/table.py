@@ -11,7 +11,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedList
 
 Changes = Mapping[bytes, bytes | None]  # None: the key is removed
 NO_COMPANIONS: Mapping[bytes, bytes] = MappingProxyType({})
@@ -120,7 +120,10 @@ class Overlay:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._changes: SortedDict[bytes, bytes | None] = SortedDict()
+        self._changes: dict[bytes, bytes | None] = {}
+        # Keys of the changes in order, by their first byte: of those kinds only that were searched since the last drain. Most
+        # changes are put and got, and never searched.
+        self._ordered: dict[bytes, SortedList[bytes]] = {}
 
     @property
     def scratch(self) -> Scratch | None:
@@ -129,18 +132,16 @@ class Overlay:
 
     @property
     def changes(self) -> Changes:
-        changes: Changes = self._changes
-        return changes
+        return self._changes
 
     def get(self, key: bytes) -> bytes | None:
         if key in self._changes:
-            value: bytes | None = self._changes[key]
-            return value
+            return self._changes[key]
         return self._table.get(key)
 
     def before_or_after(self, key: bytes) -> bytes | None:
         """As :meth:`get`, but of a key that this drain removed, what it was."""
-        changed: bytes | None = self._changes.get(key)
+        changed = self._changes.get(key)
         return self._table.get(key) if changed is None else changed
 
     def versions(self, key: bytes) -> Iterator[bytes | None]:
@@ -153,31 +154,47 @@ class Overlay:
         return self._table.companion(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        self._changes[key] = value
+        self._change(key, value)
+
+    def put_all(self, entries: Changes) -> None:
+        """As :meth:`put`, of many at once; or :meth:`delete`, where there is no value."""
+        if any(kind in self._ordered for kind in {key[:1] for key in entries}):
+            for key, value in entries.items():
+                self._change(key, value)
+        else:
+            self._changes.update(entries)
 
     def delete(self, key: bytes) -> None:
-        self._changes[key] = None
+        self._change(key, None)
 
-    def change(self, changes: Changes) -> None:
-        """Many at once, which is cheaper than one by one."""
-        self._changes.update(changes)
+    def _change(self, key: bytes, value: bytes | None) -> None:
+        if self._ordered and key not in self._changes:
+            ordered = self._ordered.get(key[:1])
+            if ordered is not None:
+                ordered.add(key)
+        self._changes[key] = value
 
     def forget(self, key: bytes) -> None:
         """As :meth:`delete`, of a key that the table does not hold: the drain says nothing of it."""
-        self._changes.pop(key, None)
+        if key in self._changes:
+            del self._changes[key]
+            ordered = self._ordered.get(key[:1])
+            if ordered is not None:
+                ordered.remove(key)
 
     def discard(self, key: bytes) -> None:
         """As :meth:`delete`, of a key that the table may not hold: then the drain says nothing of it."""
-        self._changes.pop(key, None)
         if self._table.get(key) is not None:
-            self._changes[key] = None
+            self._change(key, None)
+        else:
+            self.forget(key)
 
     def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         """As :meth:`Table.floor`, with the changes in."""
         limit = key
         while True:
             stored = self._table.floor(prefix, limit)
-            for found in self._changes.irange(prefix, limit, reverse=True):
+            for found in self._keys(prefix).irange(prefix, limit, reverse=True):
                 if stored is not None and found < stored[0]:
                     break
                 value = self._changes[found]
@@ -189,7 +206,7 @@ class Overlay:
 
     def scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """As :meth:`Table.scan`, with the changes in; the overlay must not change while it runs."""
-        pending = takewhile(lambda key: key.startswith(prefix), self._changes.irange(start or prefix))
+        pending = takewhile(lambda key: key.startswith(prefix), self._keys(prefix).irange(start or prefix))
         ahead = next(pending, None)
         for key, value in self._table.scan(prefix, start):
             while ahead is not None and ahead < key:
@@ -212,7 +229,18 @@ class Overlay:
 
     def clear(self) -> None:
         """Forget all changes: the drain is committed, or never was."""
-        self._changes.clear()
+        self._changes = {}
+        self._ordered.clear()
+
+    def _keys(self, prefix: bytes) -> SortedList[bytes]:
+        """The changed keys of the prefix's kind, in order; of all kinds for an empty prefix."""
+        kind = prefix[:1]
+        if not kind:
+            return SortedList(self._changes)
+        ordered = self._ordered.get(kind)
+        if ordered is None:
+            ordered = self._ordered[kind] = SortedList(key for key in self._changes if key[:1] == kind)
+        return ordered
 
 
 def _before(key: bytes) -> bytes:

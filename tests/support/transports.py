@@ -19,6 +19,7 @@ from railgun.protocol.commands import (
     Presence,
     Pull,
 )
+from railgun.protocol.hand_overs import HAND_OVERS, HandOverPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, Frame, Located, ReplyBatch
 
@@ -90,6 +91,8 @@ class PlayedShard(Silent):
     def __init__(self) -> None:
         super().__init__()
         self.commands: list[ConsumerCommand] = []
+        self.hand_overs: list[HandOverPack] = []  # those that came together
+        self.kinds: list[str] = []  # of all commands, in their order
         self.presence: list[Presence] = []
         self.requests: list[ApiRequest] = []
         self.refuse: RailgunError | None = None
@@ -104,7 +107,13 @@ class PlayedShard(Silent):
             delivered(self.refuse)
             return
         super().send(partition, key, kind, value, delivered)
-        if kind == PRESENCE:
+        self.kinds.append(kind)
+        if kind == HAND_OVERS:
+            pack = HandOverPack.decode(value)
+            self.hand_overs.append(pack)
+            if self.confirm:
+                self.reply(answers=[Answer(request, [Frame([], b"")]) for request in pack.requests])
+        elif kind == PRESENCE:
             self.presence.append(Presence.decode(value))
         elif kind == CONSUME:
             command = ConsumerCommand.decode(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from bisect import insort
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +20,10 @@ from railgun.protocol.leases import Lease
 
 if TYPE_CHECKING:
     from railgun.client.consuming.delivery import Delivery
+    from railgun.client.consuming.handing import WaitingHandOver
     from railgun.client.consuming.hub import ConsumerHub
     from railgun.client.consuming.runs import DeliveredRun
+    from railgun.client.requests import PendingCall
 
 logger = logging.getLogger(__name__)
 
@@ -53,11 +56,13 @@ class AckBox:
         "address",
         "consumer",
         "entries",
+        "handed",
         "hub",
         "partition",
         "queued",
         "sending",
         "stream",
+        "under_way",
     )
 
     def __init__(self, hub: ConsumerHub, address: Address) -> None:
@@ -68,6 +73,8 @@ class AckBox:
         self.partition = address.partition
         self.entries: list[Delivery | AckRun] = []
         self.queued = False  # the thread of the hub will empty it soon
+        self.handed: deque[WaitingHandOver] = deque()  # hand-overs that leave together
+        self.under_way: PendingCall | None = None  # the hand-over that was begun last
         self.sending = threading.RLock()
         self._lock = threading.Lock()
         self._number = 0  # of the last command with what was in the box
@@ -98,6 +105,11 @@ class AckBox:
         """Keep what a command said that the broker did not take: it is sent again, before anything later."""
         with self._lock:
             insort(self._returned, (number, runs))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no acknowledgement waits."""
+        return not self.entries and not self._returned
 
     @property
     def waiting(self) -> int:

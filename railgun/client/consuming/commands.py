@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from railgun.client.consuming.ack_box import AckBox, Address, messages_in
+from railgun.client.consuming.handing import send_together
 from railgun.client.link import Link
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
@@ -51,6 +52,8 @@ class CommandSender:
         ``acks`` were taken out of ``box``, whose ``sending`` the caller holds; they are sent again if the broker does not take
         them. The runs of ``once`` and the hand-over are not sent again: their caller waits for the outcome and decides.
         """
+        if box is not None and box.handed:
+            send_together(box, self._link)  # which were begun before
         runs = list(acks)
         count = messages_in(runs)
         number = 0 if box is None else box.begin()
@@ -82,6 +85,11 @@ class CommandSender:
             if box is not None and runs:
                 self._ended(box, number, runs, count, error)
             raise
+
+    def send_handed(self, box: AckBox) -> None:
+        """Send the hand-overs that wait in the box."""
+        with box.sending:
+            send_together(box, self._link)
 
     def send_or_log(
         self,

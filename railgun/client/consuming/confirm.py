@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Final
 
 from railgun.client.consuming.ack_box import AckBox
+from railgun.client.consuming.handing import LARGEST_TOGETHER, WaitingHandOver
 from railgun.client.requests import PendingCall
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import RailgunError, RequestTimeout, api_error
-from railgun.protocol.commands import AckRun, HandOver
+from railgun.protocol.commands import AckRun, HandOver, PublishPack
 from railgun.protocol.replies import Frame
 
 # Where a hand-over is larger, or where more wait, other acknowledgements leave before it, in a record of their own.
@@ -29,12 +31,23 @@ def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
         ) from error
 
 
-def hand_over(box: AckBox, given: HandOver, timeout: float | None) -> Steps[None]:
-    """Send an acknowledgement together with publishes, behind all acks that wait, and wait until it is decided (EXO-08)."""
+def hand_over(
+    box: AckBox, given: HandOver, packs: list[PublishPack], size: int, timeout: float | None
+) -> Steps[None]:
+    """Send an acknowledgement together with publishes, behind all acks that wait, and wait until it is decided (EXO-08).
+
+    ``size``: bytes of the publishes.
+    """
     limit = box.hub.link.timeout if timeout is None else timeout
+    under_way = box.under_way
     try:
-        yield from _sent(box, given, limit)
+        if size <= LARGEST_TOGETHER and under_way is not None and not under_way.done:
+            yield from _answered(box, limit, lambda: _send_soon(box, given, packs, size, limit))
+        else:
+            whole = given._replace(packs=[pack.encode() for pack in packs])
+            yield from _sent(box, whole, limit)
     except RequestTimeout as error:
+        box.under_way = None  # nobody waits for it any more
         raise RequestTimeout(
             f"the transaction of message {given.sequence} of {box.stream!r} was not answered within {limit:g} s and its outcome "
             "is unknown: it was done as a whole or not at all, and if it was not, the message comes again"
@@ -43,11 +56,15 @@ def hand_over(box: AckBox, given: HandOver, timeout: float | None) -> Steps[None
 
 def _sent(box: AckBox, what: AckRun | HandOver, limit: float) -> Steps[None]:
     """Send it, and wait for its answer. Raises RequestTimeout, or its refusal."""
+    yield from _answered(box, limit, lambda: _send_answered(box, what, limit))
+
+
+def _answered(box: AckBox, limit: float, send: Callable[[], PendingCall]) -> Steps[None]:
     link = box.hub.link
     shards = (box.partition,)
     if not link.prepared(shards):
         yield Blocking(lambda: link.prepare(shards, limit))
-    call = _send_answered(box, what, limit)
+    call = send()
     if not call.done and not (yield Until(call, limit)):
         raise call.overdue(limit)
     _accepted(call.get(), box)
@@ -82,6 +99,31 @@ def _send_answered(box: AckBox, what: AckRun | HandOver, timeout: float) -> Pend
     except BaseException:
         link.requests.forget(number)
         raise
+    if given is not None:
+        box.under_way = call
+    return call
+
+
+def _send_soon(
+    box: AckBox, given: HandOver, packs: list[PublishPack], size: int, timeout: float
+) -> PendingCall:
+    """Have it sent with others, by the thread of the hub."""
+    link = box.hub.link
+    link.check()
+    number = link.requests.numbers.take()
+    call = link.requests.add(number, timeout)
+    delivered = link.requests.reporting(number, call)
+    try:
+        box.hub.hand_over(
+            box,
+            WaitingHandOver(
+                *(number, delivered, given.sequence, given.consumer_sequence, given.deliveries, packs, size)
+            ),
+        )
+    except BaseException:
+        link.requests.forget(number)
+        raise
+    box.under_way = call
     return call
 
 

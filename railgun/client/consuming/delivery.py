@@ -20,7 +20,7 @@ from railgun.kafka.record_headers import Record, extras_of
 from railgun.model import headers as h
 from railgun.model.durations import LONGEST, to_nanos
 from railgun.model.messages import MessageViews
-from railgun.protocol.commands import AckRun, HandOver
+from railgun.protocol.commands import AckRun, HandOver, PublishPack
 from railgun.protocol.log_record import Extras
 
 Delay = timedelta | float | None
@@ -181,14 +181,14 @@ class Delivery(MessageViews):
             self._resolved = False
             raise
 
-    def _hand_over(self, packs: list[bytes], timeout: float | None) -> Steps[None]:
+    def _hand_over(self, packs: list[PublishPack], size: int, timeout: float | None) -> Steps[None]:
         """The ack together with publishes; what has failed may be tried again, unless another delivery has the message (EXO-11)."""
         if self._resolved or self._box is None:
             raise self._refusal()
         self._resolved = True
-        given = HandOver(self.sequence, self.consumer_sequence, self.deliveries, packs)
+        given = HandOver(self.sequence, self.consumer_sequence, self.deliveries, [])
         try:
-            yield from hand_over(self._box, given, timeout)
+            yield from hand_over(self._box, given, packs, size, timeout)
         except NotPending:
             raise  # whatever is said about this delivery now would mean nothing
         except RailgunError:

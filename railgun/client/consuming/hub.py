@@ -20,6 +20,7 @@ from railgun.client.consuming.ack_box import BACK, AckBox, Address, lease_runs, 
 from railgun.client.consuming.commands import CommandSender
 from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.fetch import WaitingPull
+from railgun.client.consuming.handing import WaitingHandOver
 from railgun.client.consuming.kept_alive import Held, KeptAlive
 from railgun.client.consuming.listeners import Listeners
 from railgun.client.consuming.parcels import Feed, Parcel, ParcelOwner, carried, unpack
@@ -55,6 +56,7 @@ class ConsumerHub:
         self._latest: weakref.WeakValueDictionary[tuple[str, str], AckBox] = weakref.WeakValueDictionary()
         self._wanted = threading.Condition()
         self._queue: deque[AckBox] = deque()
+        self._handing: deque[AckBox] = deque()  # boxes with hand-overs that wait
         self._deferred: deque[Callable[[], None]] = deque()
         self._present: set[int] = set()  # shards that know of this client
         self._due = 0.0  # when presence was last sent to them
@@ -144,8 +146,21 @@ class ConsumerHub:
             self._started()
             self._wanted.notify()
 
+    def hand_over(self, box: AckBox, given: WaitingHandOver) -> None:
+        """Send a hand-over soon, with others, behind the acknowledgements that wait. Raises ConnectionClosed."""
+        if not box.is_empty:
+            self.flush(box)
+        with self._wanted:
+            if self._closed is not None:
+                raise self._closed.with_traceback(None)
+            box.handed.append(given)
+            if box not in self._handing:
+                self._handing.append(box)
+                self._started()
+                self._wanted.notify()
+
     def flush(self, box: AckBox) -> None:
-        """Send what the box holds."""
+        """Send the acknowledgements that the box holds."""
         with box.sending:
             runs = box.take_all()
             for start in range(0, len(runs), _RUNS):
@@ -210,9 +225,12 @@ class ConsumerHub:
             due = time.monotonic() + _TICK
             while self._closed is None:
                 with self._wanted:
-                    if not self._queue:
+                    if not self._queue and not self._handing:
                         self._wanted.wait(max(due - time.monotonic(), 0.0))
                     boxes, self._queue = self._queue, deque()
+                    handing, self._handing = self._handing, deque()
+                for box in handing:
+                    self.commands.send_handed(box)
                 if boxes:
                     time.sleep(COLLECT)  # collect more acks into one command
                     for box in boxes:
@@ -256,11 +274,14 @@ class ConsumerHub:
             if self._closed is None:
                 self._closed = ConnectionClosed("the connection is closed")
             boxes, self._queue = self._queue, deque()
+            handing, self._handing = self._handing, deque()
             self._wanted.notify_all()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(5.0)
         self.commands.repeat(math.inf)
+        for box in handing:
+            self.commands.send_handed(box)
         for box in boxes:
             self.flush(box)
         if self._present:

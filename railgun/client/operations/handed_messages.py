@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from railgun.client.consuming.delivery import Delivery
+from railgun.client.consuming.handing import LARGEST_TOGETHER
 from railgun.client.publishing.arguments import MessageOptions, Payload, message_headers, payload_bytes
 from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.publishing.packs import PACK_BYTES, message_size
@@ -31,6 +32,7 @@ class HandedMessages:
         self._delivery = delivery
         self._timeout = timeout
         self._messages: list[tuple[str, str, HeaderList, bytes]] = []  # subject, id, headers, payload
+        self._size = 0  # bytes of them, about
         self._state = "new"
 
     def __len__(self) -> int:
@@ -56,7 +58,7 @@ class HandedMessages:
         if any(name in _OF_BATCHES for name, _ in headers):
             raise ConfigError("a transaction takes no messages of a batch: it is all or nothing by itself")
         data = payload_bytes(payload)
-        message_size(subject, data, msg_id or "", headers)
+        self._size += message_size(subject, data, msg_id or "", headers)
         self._messages.append((subject, msg_id or "", headers, data))
 
     def give_up(self) -> None:
@@ -77,14 +79,16 @@ class HandedMessages:
             streams[subject] = known or (
                 yield Blocking(lambda subject=subject: link.find_capturing(subject, limit))  # type: ignore[misc]
             )
-        packs = [encode_pack(pack) for pack in _packs(messages, streams)]
-        size = sum(map(len, packs))
+        packs = _packs(messages, streams)
+        size = self._size
+        if size > LARGEST_TOGETHER:
+            size = sum(len(encode_pack(pack)) for pack in packs)
         if size > _LARGEST:
             raise MessageTooLarge(
                 f"a transaction of {size} bytes is too large: all its messages together may have {_LARGEST} bytes at "
                 "most; nothing was sent"
             )
-        yield from self._delivery._hand_over(packs, self._timeout)
+        yield from self._delivery._hand_over(packs, size, self._timeout)
 
 
 def _packs(messages: list[tuple[str, str, HeaderList, bytes]], streams: dict[str, str]) -> list[PublishPack]:

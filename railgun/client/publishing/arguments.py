@@ -41,6 +41,7 @@ _CONDITIONS = {
     "expected_last_msg_id": h.EXPECTED_LAST_MSG_ID,
     "ttl": h.TTL,
 }  # in the order in which they travel
+_NUMBERS = frozenset({"expected_last_sequence", "expected_last_subject_sequence"})
 
 
 def payload_bytes(payload: Payload) -> bytes:
@@ -58,6 +59,10 @@ def message_headers(options: MessageOptions) -> HeaderList:
     Raises ConfigError for a header that cannot travel, TypeError for an option that does not exist.
     """
     given: Mapping[str, Any] = options
+    if len(given) == 1:  # most have one, and most of those are a number
+        ((name, value),) = given.items()
+        if type(value) is int and name in _NUMBERS:
+            return [(_CONDITIONS[name], b"%d" % value)]
     for name in given:
         if name != "headers" and name not in _CONDITIONS:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
@@ -65,6 +70,8 @@ def message_headers(options: MessageOptions) -> HeaderList:
         result = h.normalise(given.get("headers"))
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(str(error)) from error
+    if len(given) == 1 and "headers" in given:
+        return result
     for name, header in _CONDITIONS.items():
         value = given.get(name)
         if value is not None:

@@ -146,7 +146,7 @@ class BodyLookup:
                 )
             elif sequence not in gone:
                 kept[prefix + keys.number(sequence)] = head + wire.encode_bytes(payload)
-        self._overlay.change(kept)
+        self._overlay.put_all(kept)
 
     def drop(self, sequence: int, *, new: bool = False) -> None:
         """The message is gone, whose body is not a value. ``new``: it is of the drain that runs, so the table has nothing of it."""
@@ -165,7 +165,7 @@ class BodyLookup:
                 self.drop(sequence, new=True)
             elif self._may_have(sequence):
                 doomed[prefix + keys.number(sequence)] = None
-        self._overlay.change(doomed)
+        self._overlay.put_all(doomed)
 
     def drop_value(self, subject: str) -> None:
         """No message is left whose body is kept under the subject."""

@@ -14,15 +14,17 @@ from railgun.model.durations import LONGEST
 from railgun.model.refusals import Refusal
 from railgun.protocol import statuses
 from railgun.protocol.commands import AckRun, ConsumerCommand, HandOver, Presence, Pull
+from railgun.protocol.hand_overs import HandOverPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Frame
 from railgun.protocol.statuses import Status
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.delivery import waiting_pulls as pulls
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.shard.consumers.dead_letters import LetterOrigin
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import ConsumerKey, Demand, key_of, living
-from railgun.shard.consumers.handing_over import HandingOver
+from railgun.shard.consumers.handing_over import HandingOver, check, origin_of, read_together
 from railgun.shard.consumers.leases import answer_pull
 from railgun.shard.consumers.presence import Presences
 from railgun.shard.consumers.push_targets import PushTargets
@@ -75,11 +77,46 @@ class ConsumerCommands:
         if command.request and confirmed:
             drain.answer(command.client, command.request, [frame])
 
+    def hand_overs(self, given: HandOverPack, drain: OpenDrain) -> None:
+        """Each acknowledgement and its publishes, in one transaction; or neither of the two, and its client is told why (EXO-08)."""
+        found = self.find(given.stream, given.consumer, given.incarnation, given.number)
+        if found is None:
+            refused = self._unreadable(given.stream, given.consumer) or refusals.CONSUMER_NOT_FOUND
+            self.refuse_hand_overs(given, refused, drain)
+            return
+        stream, consumer = found
+        self._demand.used(key_of(stream, consumer), consumer.config, drain.moment)
+        packs = read_together(given.packs)
+        if isinstance(packs, Refusal):
+            self.refuse_hand_overs(given, packs, drain)
+            return
+        done: dict[int, LetterOrigin] = {}
+        deliveries = zip(given.sequences, given.consumer_sequences, given.deliveries, strict=True)
+        for place, (request, delivery) in enumerate(zip(given.requests, deliveries, strict=True)):
+            one = HandOver(*delivery, [])
+            why_not = check(consumer, one, drain.moment)
+            if why_not is None:
+                done[place] = origin_of(stream, consumer, one)
+                run = AckRun("ack", one.sequence, 1, one.consumer_sequence, one.deliveries)
+                self.acknowledge(stream, consumer, [run], drain)
+            frame = CONFIRMED if why_not is None else refusal_frame(why_not)
+            drain.answer(given.client, request, [frame])
+        self._handing_over.send_together(packs, done, consumer, drain)
+
+    @staticmethod
+    def refuse_hand_overs(given: HandOverPack, refusal: Refusal, drain: OpenDrain) -> None:
+        """None of them could be applied: each is answered with the reason."""
+        for request in given.requests:
+            drain.answer(given.client, request, [refusal_frame(refusal)])
+
+    def _unreadable(self, stream: str, consumer: str) -> Refusal | None:
+        """Why the consumer is not served although it may exist."""
+        state = self._streams.get(stream)
+        return self._streams.aside.refusal(stream) if state is None else state.consumers.refusal(consumer)
+
     def _unknown(self, command: ConsumerCommand, drain: OpenDrain) -> None:
         """The consumer does not exist (any more), has another number, or cannot be read."""
-        stream = self._streams.get(command.stream)
-        aside = self._streams.aside.refusal(command.stream) if stream is None else None
-        refused = aside if stream is None else stream.consumers.refusal(command.consumer)
+        refused = self._unreadable(command.stream, command.consumer)
         if refused is not None:
             self.refuse(command, refused, drain)
         else:

@@ -6,10 +6,13 @@ only: it survives an aborted drain unchanged, and ends with the owner.
 
 from __future__ import annotations
 
+from functools import partial
+
 from railgun.api.names import ApiName
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, HandedOver, Presence, PublishPack
+from railgun.protocol.hand_overs import HandedPack, HandOverPack
 from railgun.protocol.replies import Frame
 from railgun.semantics.consumers.consumer_state import ConsumerState
 from railgun.semantics.consumers.undo import UndoLog
@@ -22,7 +25,7 @@ from railgun.shard.consumers.dead_letters import DeadLetters
 from railgun.shard.consumers.delivering import Delivering
 from railgun.shard.consumers.demand import Alarm, Demand, key_of, living
 from railgun.shard.consumers.feeding import Feeding
-from railgun.shard.consumers.handing_over import HandingOver
+from railgun.shard.consumers.handing_over import HandingOver, letter_origin
 from railgun.shard.consumers.presence import SILENCE, Presences
 from railgun.shard.consumers.push_targets import PushTargets
 from railgun.shard.consumers.pushing import Pushing
@@ -107,6 +110,13 @@ class ConsumerRoom:
         """The command could not be applied: its client is answered with the reason."""
         self._commands.refuse(command, refusal, drain)
 
+    def hand_overs(self, given: HandOverPack, drain: OpenDrain) -> None:
+        self._commands.hand_overs(given, drain)
+
+    def refuse_hand_overs(self, given: HandOverPack, refusal: Refusal, drain: OpenDrain) -> None:
+        """They could not be applied: their client is answered with the reason."""
+        self._commands.refuse_hand_overs(given, refusal, drain)
+
     def presence(self, presence: Presence, drain: OpenDrain) -> None:
         self._commands.presence(presence, drain)
 
@@ -147,10 +157,14 @@ class ConsumerRoom:
         self._dead_letters.store(pack, drain, drain.received)
 
     def bury_refused(
-        self, handed: HandedOver, pack: PublishPack, refused: list[tuple[int, Refusal]], drain: OpenDrain
+        self,
+        handed: HandedOver | HandedPack,
+        pack: PublishPack,
+        refused: list[tuple[int, Refusal]],
+        drain: OpenDrain,
     ) -> None:
         """Messages that another shard handed over, and that their stream does not take."""
-        self._handing_over.bury(handed, pack, refused, drain)
+        self._handing_over.bury(partial(letter_origin, handed), handed.dead_letter, pack, refused, drain)
 
     # -- time
 

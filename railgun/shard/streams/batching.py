@@ -26,6 +26,8 @@ from railgun.shard.streams.staging import BatchKey, Staging
 
 Abandoned = Callable[[str, str, str, OpenDrain], None]  # stream, batch, reason
 Commit = Callable[[OwnedStream, list[NewMessage], OpenDrain], Refusal | int]
+# Of the messages from one place of a pack to another, with the bytes of memory that there is room for.
+CommitWhole = Callable[[OwnedStream, PublishPack, int, int, int, OpenDrain], int | None]
 
 
 class Batches:
@@ -37,12 +39,14 @@ class Batches:
         staging: Staging,
         limits: ClusterLimits,
         commit: Commit,
+        commit_whole: CommitWhole,
         abandoned: Abandoned,
     ) -> None:
         self._streams = streams
         self._staging = staging
         self._limits = limits
         self._commit = commit
+        self._commit_whole = commit_whole
         self._abandoned = abandoned
 
     def receive(
@@ -53,6 +57,21 @@ class Batches:
         if decided != STAGED:
             drain.touch(state)
         return decided
+
+    def receive_whole(
+        self, state: OwnedStream, pack: PublishPack, start: int, stop: int, drain: OpenDrain
+    ) -> tuple[int, int] | None:
+        """A batch that begins there and ends in the same pack: how many messages it has, and its last sequence.
+
+        It is not staged. None, and nothing has changed, where it is not certain that it would be stored message by message.
+        """
+        count = batches.whole(pack.headers, pack.ids, start, stop)
+        if not 0 < count <= self._limits.max_batch_messages:
+            return None
+        identity = h.first(pack.headers[start], h.BATCH_ID) or b""
+        room = self._staging.room(BatchKey(state.incarnation, identity.decode("ascii")))
+        last = self._commit_whole(state, pack, start, start + count, room, drain) if room else None
+        return None if last is None else (count, last)
 
     def stage_more(
         self, state: OwnedStream, pack: PublishPack, start: int, stop: int, drain: OpenDrain

@@ -12,7 +12,12 @@ from railgun.protocol.avro import WireError
 from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import STAGED, PackReply
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.publishing.batches import commit, goes_on_with_batch, is_of_batch
+from railgun.semantics.streams.publishing.batches import (
+    commit,
+    commit_whole,
+    goes_on_with_batch,
+    is_of_batch,
+)
 from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome
 from railgun.semantics.streams.publishing.publish import publish_pack
 from railgun.shard.drain import Input
@@ -43,7 +48,7 @@ class Publishing:
         self._limits = limits
         self._quarantined = quarantined
         self._read_log = read_log
-        self.batches = Batches(streams, staging, limits, self._commit, abandoned)
+        self.batches = Batches(streams, staging, limits, self._commit, self._commit_whole, abandoned)
 
     def pack(self, pack: PublishPack, drain: OpenDrain) -> None:
         """The messages of a pack are stored, found to be duplicates or refused, and its client is answered."""
@@ -116,12 +121,20 @@ class Publishing:
     ) -> PackOutcome:
         """Decide a pack in order: messages of batches, and runs of others between them."""
         outcome, index = PackOutcome(), 0
-        of_batches = [*map(is_of_batch, pack.headers[:taken]), True]
         while index < taken:
-            if not of_batches[index]:
-                end = min(of_batches.index(True, index), taken)
+            if not is_of_batch(pack.headers[index]):
+                end = index + 1
+                while end < taken and not is_of_batch(pack.headers[end]):
+                    end += 1
                 outcome.join(self._store_some(state, pack, index, end, drain), index)
                 index = end
+                continue
+            at_once = self.batches.receive_whole(state, pack, index, taken, drain)
+            if at_once is not None:
+                count, last = at_once
+                outcome.duplicates += [(index + step, STAGED) for step in range(count - 1)]
+                outcome.stored(index + count - 1, last)
+                index += count
                 continue
             headers = pack.headers[index]
             if pack.ids and pack.ids[index]:
@@ -137,11 +150,33 @@ class Publishing:
             index += 1
         return outcome
 
-    def _commit(self, state: OwnedStream, messages: list[NewMessage], drain: OpenDrain) -> Refusal | int:
+    def _commit_whole(
+        self, state: OwnedStream, pack: PublishPack, start: int, end: int, memory: int, drain: OpenDrain
+    ) -> int | None:
+        subjects = pack.subjects[start:end]
+        self._begin_commit(state, subjects, drain)
+        return commit_whole(
+            state,
+            subjects,
+            list(pack.headers[start:end]),
+            pack.payloads[start:end],
+            drain.received,
+            self._limits,
+            self._room(),
+            memory,
+            drain.log_of(state),
+            body_reader(state, self._read_log),
+        )
+
+    @staticmethod
+    def _begin_commit(state: OwnedStream, subjects: list[str], drain: OpenDrain) -> None:
         drain.touch(state)
         if state.config.republish is not None:
-            note_last(state, [message.subject for message in messages], drain)
+            note_last(state, subjects, drain)
         state.window.expire(drain.received)
+
+    def _commit(self, state: OwnedStream, messages: list[NewMessage], drain: OpenDrain) -> Refusal | int:
+        self._begin_commit(state, [message.subject for message in messages], drain)
         return commit(
             state,
             messages,

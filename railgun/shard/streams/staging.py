@@ -77,12 +77,22 @@ class Staging:
     def get(self, key: BatchKey) -> StagedBatch | None:
         return self._batches.get(key.incarnation, {}).get(key.batch)
 
+    def room(self, key: BatchKey) -> int:
+        """Bytes that a batch may have that is not known yet; 0 where there can be none now."""
+        if self.get(key) is not None or self._is_full(key.incarnation):
+            return 0
+        return self._memory.staged.limit - self._memory.staged.total
+
+    def _is_full(self, incarnation: int) -> bool:
+        """Whether there can be no other batch of the stream (BAT-24)."""
+        full = len(self._batches.get(incarnation, ())) >= self._limits.max_stream_batches
+        return full or self._memory.batches.total >= self._limits.max_batches
+
     def open(self, key: BatchKey) -> StagedBatch | Refusal:
-        """A new batch, or why there can be none now (BAT-24)."""
-        of_stream = self._batches.get(key.incarnation, {})
-        full = len(of_stream) >= self._limits.max_stream_batches
-        if full or self._memory.batches.total >= self._limits.max_batches:
+        """A new batch, or why there can be none now."""
+        if self._is_full(key.incarnation):
             return refusals.TOO_MANY_BATCHES
+        of_stream = self._batches.get(key.incarnation, {})
         batch = StagedBatch()
         if key.incarnation not in self._batches:
             self._undo.put(self._batches, key.incarnation, of_stream)

@@ -15,6 +15,7 @@ from typing import Final
 
 from railgun.model import headers as h
 from railgun.protocol.commands import CONSUME, PRESENCE
+from railgun.protocol.hand_overs import HAND_OVERS
 from railgun.semantics.messages.budget import INBOXES, Pool
 from railgun.shard.drain import Input, record_bytes
 
@@ -27,7 +28,7 @@ SHORT_DRAIN_BYTES: Final = 512 * 1024
 _IN_USE_SECONDS: Final = 1.0
 EARLY_BYTES: Final = 1024 * 1024
 EARLY_RECORDS: Final = 4000  # whose turn has not come yet: the cursor names each of them
-_HASTY: Final = frozenset({CONSUME.encode(), PRESENCE.encode()})
+_HASTY: Final = frozenset({CONSUME.encode(), HAND_OVERS.encode(), PRESENCE.encode()})
 
 
 class Inbox:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import railgun
-from railgun.client.publishing.arguments import message_headers
+from railgun.client.publishing.arguments import MessageOptions, message_headers
 from railgun.errors import ConfigError
 from railgun.model import headers as h
 
@@ -69,3 +69,17 @@ async def test_a_misspelt_argument_is_refused_by_the_async_facade(method: str) -
         with pytest.raises(TypeError, match="expected_last_seq"):
             await publish("s", b"x", expected_last_seq=1)
         assert (await stream.info()).state.messages == 0
+
+
+@pytest.mark.parametrize(
+    "name, header",
+    [
+        ("expected_last_sequence", h.EXPECTED_LAST_SEQUENCE),
+        ("expected_last_subject_sequence", h.EXPECTED_LAST_SUBJECT_SEQUENCE),
+    ],
+)
+def test_a_number_alone_travels_as_beside_others(name: str, header: str) -> None:
+    for number in (0, 1, 2**63 - 1, -1):
+        alone = message_headers(cast(MessageOptions, {name: number}))
+        assert alone == [(header, str(number).encode())]
+        assert alone == message_headers(cast(MessageOptions, {name: number, "headers": None}))

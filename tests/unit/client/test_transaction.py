@@ -16,7 +16,7 @@ from railgun.errors import ConnectionLost
 from railgun.model import refusals
 from railgun.protocol.commands import AckRun, HandOver, PublishPack
 from railgun.protocol.leases import Lease
-from railgun.protocol.replies import Answer
+from railgun.protocol.replies import Answer, Frame
 from tests.support.transports import PlayedShard
 from tests.support.waiting import wait_until
 
@@ -135,3 +135,121 @@ def test_what_the_broker_did_not_take_is_not_sent_again(shard: PlayedShard, rg: 
     message.ack()
     wait_until(lambda: bool(shard.acks), "the ack was sent", pause=0.002)
     assert handed(shard) == []
+
+
+class Attempts:
+    """Transactions that run at the same time, each in a thread."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+        self.failed: dict[int, Exception] = {}  # by sequence
+
+    def begin(self, message: Message, *payloads: bytes, subject: str = "s.a", **options: Any) -> None:
+        def attempt() -> None:
+            try:
+                with message.transaction(timeout=10) as t:
+                    for payload in payloads:
+                        t.publish(subject, payload, **options)
+            except Exception as error:  # noqa: BLE001 - looked at by the test
+                self.failed[message.sequence] = error
+
+        self._threads.append(threading.Thread(target=attempt))
+        self._threads[-1].start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+
+def box_of(message: Message) -> Any:
+    assert message._box is not None
+    return message._box
+
+
+@pytest.mark.rule("EXO-08", "EXO-09")
+def test_transactions_that_run_at_once_leave_together_and_end_each_by_itself(
+    shard: PlayedShard, rg: Railgun
+) -> None:
+    messages = fetched(shard, rg, 4)
+    box, attempts = box_of(messages[0]), Attempts()
+    shard.confirm = False
+    attempts.begin(messages[0], b"alone")
+    wait_until(lambda: bool(handed(shard)), "the first has left", pause=0.002)
+    with box.sending:  # the thread of the hub waits until all are there
+        for number, message in enumerate(messages[1:], 1):
+            attempts.begin(
+                message, b"%d" % number, b"more", headers={"n": str(number)} if number == 2 else None
+            )
+            wait_until(lambda number=number: len(box.handed) == number, "it waits", pause=0.002)  # type: ignore[misc]
+    wait_until(lambda: bool(shard.hand_overs), "they have left", pause=0.002)
+    (given,) = shard.hand_overs
+    assert given[:5] == ("S", 1, "C", 7, shard.commands[0].client)
+    assert (given.sequences, given.consumer_sequences, given.deliveries) == (
+        [2, 3, 4],
+        [102, 103, 104],
+        [2, 2, 2],
+    )
+    ((of, data),) = given.packs
+    assert of == [0, 0, 1, 1, 2, 2]
+    pack = PublishPack.decode(data)
+    assert pack.payloads == [b"1", b"more", b"2", b"more", b"3", b"more"]
+    assert pack.headers == [[], [], [("n", b"2")], [("n", b"2")], [], []]
+    first, second, third = given.requests
+    shard.reply(
+        answers=[
+            Answer(shard.commands[-1].request, [Frame([], b"")]),
+            Answer(first, [Frame([], b"")]),
+            Answer(second, [refusal_frame(refusals.NOT_PENDING)]),
+            Answer(third, [Frame([], b"")]),
+        ]
+    )
+    attempts.join()
+    assert {sequence: type(error) for sequence, error in attempts.failed.items()} == {3: railgun.NotPending}
+    assert all(message.acknowledged for message in messages)
+
+
+@pytest.mark.rule("EXO-08")
+def test_what_is_said_before_and_after_transactions_keeps_its_order(shard: PlayedShard, rg: Railgun) -> None:
+    first, before, second, after = fetched(shard, rg, 4)
+    box, attempts = box_of(first), Attempts()
+    shard.confirm = False
+    attempts.begin(first, b"alone")
+    wait_until(lambda: bool(handed(shard)), "the first has left", pause=0.002)
+    shard.kinds.clear()
+    with box.sending:
+        before.ack()
+        attempts.begin(second, b"x")
+    wait_until(lambda: bool(shard.hand_overs), "it has left", pause=0.002)
+    after.ack()
+    wait_until(lambda: len(shard.acks) == 2, "all was sent", pause=0.002)
+    assert [kind for kind in shard.kinds if kind != "presence"] == ["consume", "hand_overs", "consume"]
+    requests = [shard.commands[1].request, *shard.hand_overs[0].requests]
+    shard.reply(answers=[Answer(request, [Frame([], b"")]) for request in requests])
+    attempts.join()
+    assert attempts.failed == {}
+
+
+@pytest.mark.rule("EXO-11")
+def test_transactions_that_the_broker_did_not_take_end_with_its_reason(
+    shard: PlayedShard, rg: Railgun
+) -> None:
+    first, second, third = fetched(shard, rg, 3)
+    box, attempts = box_of(first), Attempts()
+    shard.confirm = False
+    attempts.begin(first, b"alone")
+    wait_until(lambda: bool(handed(shard)), "the first has left", pause=0.002)
+    with box.sending:
+        attempts.begin(second, b"x")
+        attempts.begin(third, b"x", msg_id="\udc80")  # which cannot travel
+        wait_until(lambda: len(box.handed) == 2, "they wait", pause=0.002)
+    wait_until(lambda: bool(shard.hand_overs), "one of them has left", pause=0.002)
+    shard.reply(
+        answers=[
+            Answer(request, [Frame([], b"")])
+            for request in (shard.commands[-1].request, *shard.hand_overs[0].requests)
+        ]
+    )
+    attempts.join()
+    assert list(attempts.failed) == [3]
+    assert "could not be sent" in str(attempts.failed[3])
+    assert not third.acknowledged

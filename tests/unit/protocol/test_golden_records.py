@@ -31,6 +31,7 @@ from railgun.protocol.commands import (
     PublishPack,
     Pull,
 )
+from railgun.protocol.hand_overs import HandedPack, HandOverPack, PackOfHandOvers
 from railgun.protocol.leases import Lease
 from railgun.protocol.read_records import GetPack, ReadReply, ReadRequest
 from railgun.protocol.replies import Answer, Frame, Located, PackReply, ReplyBatch
@@ -84,6 +85,15 @@ CODED = {
             "ORDERS", 3, "C", 2, "client-1", 9, [AckRun("ack", 1, 5, 1, 1)], hand_over=HandOver(6, 6, 2, [b"\x01\x02", b"\x03"])
         ),
         ConsumerCommand.decode,
+    ),
+    "hand_over_pack": Coded(
+        HandOverPack(
+            "ORDERS", 3, "C", 2, "client-1", [9, 10], [6, 8], [6, 7], [2, 1], [PackOfHandOvers([0, 1, 1], b"\x01\x02")]
+        ),
+        HandOverPack.decode,
+    ),
+    "handed_pack": Coded(
+        HandedPack("ORDERS", "C", "ORDERS_DLQ", [6, 8], [TIME, TIME + 1], [2, 1], [0, 1, 1], b"\x01\x02"), HandedPack.decode
     ),
     "handed_over": Coded(HandedOver("ORDERS", 6, TIME, "C", 2, "ORDERS_DLQ", b"\x01\x02"), HandedOver.decode),
     "presence": Coded(Presence("client-1", False, [("deliver.a", ""), ("deliver.b", "workers")]), Presence.decode),

@@ -13,7 +13,14 @@ from railgun.protocol.commands import PublishPack
 
 names = st.sampled_from(["one", "Größe", "n" * 70, ""]) | st.text(max_size=5)
 headers = st.lists(st.tuples(names, st.binary(max_size=150)), max_size=70)
-packs = st.lists(headers, max_size=5).map(
+# Messages that differ in one value only, as with conditions and in batches, and values that look like what stands before them.
+alike = st.tuples(
+    headers,
+    names,
+    st.lists(st.binary(max_size=70) | st.sampled_from([b"\x02\x06one", b"\x06one\x02", b"\0"]), max_size=8),
+    headers,
+).map(lambda given: [[*given[0], (given[1], value)] for value in given[2]] + [given[3]])
+packs = (st.lists(headers, max_size=5) | alike).map(
     lambda given: PublishPack("S", "me", 7, ["s"] * len(given), [], given, [b"x"] * len(given))
 )
 WHOLE = PublishPack("S", "me", 7, ["s"], ["id"], [[("one", b"1")]], [b"x"]).encode()

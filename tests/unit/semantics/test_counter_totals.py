@@ -15,6 +15,7 @@ from railgun.model.counters import parse_body, parse_number
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
+from railgun.protocol import avro
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.steps import finish
@@ -22,9 +23,11 @@ from railgun.semantics.streams import backlog, limits, removal
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
 from railgun.semantics.streams.publishing.publish import publish_pack
+from railgun.semantics.streams.publishing.totals import CounterTotal, CounterTotals
 from railgun.semantics.streams.removal import PurgeRequest
 from railgun.state import keys
 from railgun.state.table import MemoryTable, Overlay
+from railgun.state.unreadable_entries import UnreadableEntry
 
 SUBJECTS = ("a", "b", "c")
 INT64 = range(-(2**63), 2**63)
@@ -256,3 +259,25 @@ def test_a_counter_whose_body_is_no_total_is_broken(body: bytes) -> None:
     owner.log[2] = ([(h.INCREMENT, b"+2")], body)
     assert owner.publish(("a", "1")).refused == [(0, refusals.COUNTER_BROKEN)]
     assert owner.publish(("a", None)).refused == [(0, refusals.INCREMENT_MISSING)]
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_totals_of_a_pack_have_the_bytes_of_their_schema(sequence: int, total: int) -> None:
+    one, many = Overlay(MemoryTable()), Overlay(MemoryTable())
+    CounterTotals(one, 1).put("a", sequence, total)
+    CounterTotals(many, 1).put_all({"a": sequence}, {"a": total})
+    assert many.changes == one.changes
+    assert CounterTotals(many, 1).get("a") == CounterTotal(sequence, total)
+
+
+@given(st.binary(max_size=25))
+def test_bytes_that_are_not_a_total_are_told(data: bytes) -> None:
+    overlay = Overlay(MemoryTable())
+    overlay.put(keys.all_of(keys.TOTAL, 1) + b"a", data)
+    try:
+        expected = CounterTotal(**avro.decode("counter_total", data))
+    except avro.WireError:
+        with pytest.raises(UnreadableEntry):
+            CounterTotals(overlay, 1).get("a")
+    else:
+        assert CounterTotals(overlay, 1).get("a") == expected

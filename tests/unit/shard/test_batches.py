@@ -13,6 +13,7 @@ from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
+from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import Pool, WorkerMemory
 from railgun.shard.streams.batching import Batches
 from railgun.shard.streams.staging import Staging
@@ -22,6 +23,7 @@ SECOND = 1_000_000_000
 TIMEOUT = 10
 MOST, IN_FLIGHT = 4, 2
 STREAM = "S"
+STREAM_TOPIC = Names().log(STREAM)
 
 
 class Model:
@@ -173,9 +175,37 @@ def test_any_interleaving_ends_as_the_rules_say(history: list[tuple[Any, ...]], 
     ] == (model.abandoned)
 
 
-def test_a_batch_in_one_pack_is_staged_as_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_a_batch_is_staged_as_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for its first message, and the one that commits."""
-    received = []
+    received = received_alone(monkeypatch)
+    shards = Shards(1)
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    headers = [header("X", number) for number in range(1, 6)]
+    first = shards.publish(STREAM, [STREAM] * 5, headers=headers, payloads=[b"%d" % one for one in range(5)])
+    shards.publish(STREAM, [STREAM], headers=[header("X", 6, "1")], payloads=[b"5"])
+    shards.settle()
+    assert [shards.outcomes[first + index] for index in range(6)] == [0, 0, 0, 0, 0, 6]
+    assert received == [b"0", b"5"]
+
+
+@pytest.mark.rule("BAT-04", "BAT-06", "BAT-14")
+def test_batches_that_come_whole_are_not_staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    received = received_alone(monkeypatch)
+    shards = Shards(1)
+    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
+    shards.settle()
+    headers = [header("X", 1), header("X", 2), header("X", 3, "1"), [], header("Y", 1, "1")]
+    first = shards.publish(STREAM, [STREAM] * 5, headers=headers, payloads=[b"%d" % one for one in range(5)])
+    shards.settle()
+    assert [shards.outcomes[first + index] for index in range(5)] == [0, 0, 3, 4, 5]
+    assert received == []
+    assert [shards.written[STREAM_TOPIC, sequence].headers for sequence in range(1, 6)] == headers
+
+
+def received_alone(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The payloads of messages that are received each by itself, from now on."""
+    received: list[bytes] = []
     general = Batches.receive
 
     def receive(self: Batches, *given: Any) -> int | Refusal:
@@ -183,14 +213,67 @@ def test_a_batch_in_one_pack_is_staged_as_a_run(monkeypatch: pytest.MonkeyPatch)
         return general(self, *given)
 
     monkeypatch.setattr(Batches, "receive", receive)
-    shards = Shards(1)
-    shards.request(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True})
-    shards.settle()
-    headers = [header("X", number) for number in range(1, 6)] + [header("X", 6, "1")]
-    first = shards.publish(STREAM, [STREAM] * 6, headers=headers, payloads=[b"%d" % one for one in range(6)])
-    shards.settle()
-    assert [shards.outcomes[first + index] for index in range(6)] == [0, 0, 0, 0, 0, 6]
-    assert received == [b"0", b"5"]
+    return received
+
+
+extra_headers = st.lists(
+    st.sampled_from(
+        [
+            ("Trace", b"1"),
+            (h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"0"),
+            (h.EXPECTED_LAST_SEQUENCE, b"0"),
+            (h.MSG_ID, b"id"),
+            (h.REQUIRED_API_LEVEL, b"2"),
+            (h.BATCH_ID, b"X"),
+            (h.BATCH_COMMIT, b"1"),
+            (h.BATCH_SEQUENCE, b"2"),
+        ]
+    ),
+    max_size=2,
+)
+batch_messages = st.tuples(
+    st.sampled_from(["a", "b", "elsewhere"]), extra_headers, st.sampled_from([b"", b"x", bytes(3_000)])
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["X", " X", "é", "n" * 65]),
+            st.lists(batch_messages, min_size=1, max_size=5),
+            st.sampled_from(["1", "1", "1", "eob", "0", None]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([4_000, 1 << 26]),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_batches_end_alike_in_one_pack_and_message_by_message(
+    sent: list[tuple[str, list[tuple[str, list[tuple[str, bytes]], bytes]], str | None]],
+    staged: int,
+    atomic: bool,
+) -> None:
+    ended = []
+    for whole in (True, False):
+        memory = WorkerMemory()
+        memory.staged = Pool(staged)
+        shards = Shards(1, ClusterLimits(max_batch_messages=4, max_stream_batches=2), memory=memory)
+        config = {"name": STREAM, "subjects": ["a", "b"], "allow_atomic": atomic}
+        shards.request(f"STREAM.CREATE.{STREAM}", config)
+        shards.settle()
+        for batch, messages, commit in sent:
+            headers = [
+                [*extra, *header(batch, number, commit if number == len(messages) else None)]
+                for number, (_, extra, _) in enumerate(messages, 1)
+            ]
+            subjects, payloads = [one[0] for one in messages], [one[2] for one in messages]
+            for part in [slice(None)] if whole else [slice(at, at + 1) for at in range(len(messages))]:
+                shards.publish(STREAM, subjects[part], headers=headers[part], payloads=payloads[part])
+        shards.settle()
+        ended.append((shards.outcomes, shards.snapshot(), shards.written, memory.staged.total))
+    assert ended[0] == ended[1]
 
 
 def test_a_run_of_a_batch_ends_where_the_memory_does() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from railgun.model import headers as h
 from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE, ClusterLimits
 from railgun.protocol.commands import AckRun, Forward, HandedOver, HandOver, PublishPack, Pull
+from railgun.protocol.hand_overs import HAND_OVERS, HandOverPack, PackOfHandOvers
 from railgun.protocol.leases import Lease
 from railgun.protocol.routing import partition_of
 from tests.support.shards import CLIENT, MILLI, NAMES, Shards
@@ -501,3 +502,104 @@ def test_every_input_is_in_the_output_once_whatever_happens_between(history: lis
         assert sorted(payload or b"" for payload in line.payloads(stream)) == [b"1", b"2", b"3", b"4"]
     assert line.pending() == 0
     assert shards.rejected == []
+
+
+# -- several that came together
+
+
+def together(
+    line: Pipeline, given: list[HandOver], packs: list[PackOfHandOvers], **fields: Any
+) -> list[tuple[int, int] | None]:
+    """Send hand-overs as one command: of each, why it was refused, None if it was done."""
+    first = line._number + 1
+    line._number += len(given)
+    requests = list(range(first, first + len(given)))
+    columns = ([one[at] for one in given] for at in range(3))
+    command = HandOverPack(IN, 0, "C", 0, CLIENT, requests, *columns, packs)._replace(**fields)
+    line.shards.record(partition_of(IN, PARTITIONS), command.encode(), HAND_OVERS)
+    line.shards.settle()
+    return [line.outcome(request) for request in requests]
+
+
+@pytest.mark.rule("EXO-08", "EXO-09")
+def test_of_hand_overs_that_came_together_each_counts_by_itself() -> None:
+    line = Pipeline()
+    line.publish(4)
+    first, second, third, fourth = line.pull(batch=4)
+    assert line.hand_over(second, pack(NEAR, b"done before")) is None
+    far = pack(FAR, b"1", b"2", b"2 too", b"4", ids=["", "a", "", ""])
+    near = pack(NEAR, b"3", b"4")
+    packs = [PackOfHandOvers([0, 1, 1, 3], far.encode()), PackOfHandOvers([2, 3], near.encode())]
+    assert together(line, [first, second, third, fourth], packs) == [None, NOT_PENDING, None, None]
+    assert line.payloads(FAR) == [b"1", b"4"]
+    assert line.payloads(NEAR) == [b"done before", b"3", b"4"]
+    assert line.pending() == 0
+    assert together(line, [first], [PackOfHandOvers([0], pack(FAR, b"again").encode())]) == [NOT_PENDING]
+    assert line.payloads(FAR) == [b"1", b"4"]
+
+
+@pytest.mark.rule("EXO-09")
+def test_a_delivery_that_is_named_twice_is_handed_over_once() -> None:
+    line = Pipeline()
+    line.publish(1)
+    (message,) = line.pull()
+    packs = [PackOfHandOvers([0, 1], pack(FAR, b"first", b"second").encode())]
+    assert together(line, [message, message], packs) == [None, NOT_PENDING]
+    assert line.payloads(FAR) == [b"first"]
+
+
+@pytest.mark.rule("EXO-10")
+def test_what_is_refused_of_several_names_the_message_that_it_comes_from() -> None:
+    line = Pipeline(dead_letter=DEAD)
+    line.create(DEAD)
+    line.publish(3)
+    given = line.pull(batch=3)
+    elsewhere = pack(FAR, b"1", b"2", b"3")._replace(subjects=[f"{FAR}.x", "elsewhere", f"{FAR}.x"])
+    assert together(line, given, [PackOfHandOvers([0, 1, 2], elsewhere.encode())]) == [None] * 3
+    assert line.payloads(FAR) == [b"1", b"3"]
+    ((_, payload, headers),) = line.letters()
+    assert (payload, headers[h.ORIGIN_SEQUENCE], headers[h.ORIGIN_STREAM]) == (b"2", "2", IN)
+
+
+@pytest.mark.rule("EXO-08")
+def test_packs_that_do_not_fit_their_hand_overs_do_nothing() -> None:
+    line = Pipeline()
+    line.publish(1)
+    given = line.pull()
+    for packs in (
+        [PackOfHandOvers([0], pack(FAR, b"1", b"2").encode())],
+        [PackOfHandOvers([0], b"garbage")],
+        [PackOfHandOvers([0] * 1_001, pack(FAR, *[b"x"] * 1_001).encode())],
+    ):
+        assert together(line, given, packs) == [(10003, 400)]
+    assert together(line, given, [], number=77) == [(10014, 404)]
+    for places in ([1], [-1], [0, 1, 0]):
+        rejected = len(line.shards.rejected)
+        packs = [PackOfHandOvers(places, pack(FAR, *[b"x"] * len(places)).encode())]
+        command = HandOverPack(IN, 0, "C", 0, CLIENT, [1], [1], [1], [1], packs)
+        line.shards.record(partition_of(IN, PARTITIONS), command.encode(), HAND_OVERS)
+        line.shards.settle()
+        assert len(line.shards.rejected) == rejected + 1
+    assert line.payloads(FAR) == []
+    assert line.pending() == 1
+    assert together(line, given, []) == [None]  # nothing at all is an ack
+
+
+def test_hand_overs_at_the_wrong_shard_are_passed_on() -> None:
+    line = Pipeline()
+    line.publish(1)
+    (message,) = line.pull()
+    packs = [PackOfHandOvers([0], pack(FAR, b"x").encode())]
+    command = HandOverPack(IN, 0, "C", 0, CLIENT, [9], *([one] for one in message[:3]), packs)
+    line.shards.record(2, command.encode(), HAND_OVERS)
+    line.shards.settle()
+    assert line.outcome(9) is None
+    assert line.payloads(FAR) == [b"x"]
+
+
+def test_hand_overs_that_cannot_be_applied_are_answered() -> None:
+    line = Pipeline()
+    command = HandOverPack(IN, 0, "C", 0, CLIENT, [8, 9], [1, 2], [1, 2], [1, 1], [])
+    line.shards.record(partition_of(IN, PARTITIONS), command.encode(), HAND_OVERS)
+    line.shards.refuse(partition_of(IN, PARTITIONS), "broken")
+    assert [line.outcome(request) for request in (8, 9)] == [(10023, 503)] * 2

@@ -22,8 +22,8 @@ keys = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(b"\x00ab\xff"[byt
 values = st.binary(max_size=4)
 operations = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), keys, values),
-        st.tuples(st.just("delete"), keys, st.just(b"")),
+        st.tuples(st.sampled_from(["put", "put all"]), keys, values),
+        st.tuples(st.sampled_from(["delete", "discard", "search"]), keys, st.just(b"")),
         st.tuples(st.just("commit"), st.just(b""), st.just(b"")),
         st.tuples(st.just("drop"), st.just(b""), st.just(b"")),
     ),
@@ -74,6 +74,12 @@ class NaiveOverlay(NaiveTable):
         self.entries.pop(key, None)
         self.changes[key] = None
 
+    def discard(self, key: bytes) -> None:
+        self.entries.pop(key, None)
+        self.changes.pop(key, None)
+        if key in self.table.entries:
+            self.changes[key] = None
+
     def clear(self) -> None:
         self.entries = dict(self.table.entries)
         self.changes: dict[bytes, bytes | None] = {}
@@ -106,10 +112,22 @@ def test_every_table_answers_alike(
                 expected.put(key, value)
                 for overlay in overlays:
                     overlay.put(key, value)
+            elif kind == "put all":
+                expected.put(key, value)
+                expected.put(key + b"b", value)
+                for overlay in overlays:
+                    overlay.put_all({key: value, key + b"b": value})
             elif kind == "delete":
                 expected.delete(key)
                 for overlay in overlays:
                     overlay.delete(key)
+            elif kind == "discard":
+                expected.discard(key)
+                for overlay in overlays:
+                    overlay.discard(key)
+            elif kind == "search":
+                for overlay in overlays:
+                    assert list(overlay.scan(key)) == list(expected.scan(key))
             else:
                 if kind == "commit":
                     naive.apply(expected.changes)
@@ -120,6 +138,7 @@ def test_every_table_answers_alike(
                     overlay.clear()
         for prefix, key in asked:
             for overlay in overlays:
+                assert overlay.changes == expected.changes
                 assert overlay.get(key) == expected.get(key)
                 assert list(overlay.scan(prefix)) == list(expected.scan(prefix))
                 if key.startswith(prefix):

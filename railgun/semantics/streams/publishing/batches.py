@@ -19,7 +19,6 @@ from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.counters import ReadBody
 from railgun.semantics.streams.publishing.expectations import number_in
-from railgun.semantics.streams.publishing.origin import without_origin
 from railgun.semantics.streams.publishing.outcomes import NewMessage, Stored
 from railgun.semantics.streams.publishing.publish import Examined, examine, keep, largest_message, quick_way
 
@@ -28,6 +27,9 @@ COMMIT = b"1"  # the message that carries it is the last of its batch
 END_OF_BATCH = b"eob"  # the message before it was
 _MORE_TO_SAY = frozenset({h.BATCH_COMMIT, h.REQUIRED_API_LEVEL})
 _LARGEST_SEQUENCE = (1 << 63) - 1
+# Memory that a message and a header take beside four times their bytes, at most: what is near a limit is staged, and counted.
+_STAGED_MESSAGE = 600
+_STAGED_HEADER = 200
 
 
 class BatchPlace(NamedTuple):
@@ -124,6 +126,59 @@ def continuation(
     return found
 
 
+def whole(headers: Sequence[Headers], ids: Sequence[str], start: int, stop: int) -> int:
+    """How many messages from ``start`` on are one batch, from its first to the one that commits it; 0 if that is not certain.
+
+    Certain is what railgun's own clients write: each header once, an id that is read as it is, and nothing else of the protocol.
+    """
+    identity = h.first(headers[start], h.BATCH_ID) or b""
+    if not 0 < len(identity) <= LONGEST_ID or not identity.isascii() or identity[:1] == b" ":
+        return 0
+    own = (h.BATCH_ID, identity)
+    for index in range(start, stop):
+        given, place = headers[index], (h.BATCH_SEQUENCE, b"%d" % (index - start + 1))
+        if len(given) == 2 and given[0] == own and given[1] == place:
+            continue
+        said = dict(given)
+        if (
+            len(said) != len(given)
+            or own not in given
+            or place not in given
+            or h.REQUIRED_API_LEVEL in said
+            or (ids and ids[index])
+        ):
+            return 0
+        if h.BATCH_COMMIT in said:
+            return index - start + 1 if said[h.BATCH_COMMIT] == COMMIT and not any(ids[start:index]) else 0
+    return 0
+
+
+def commit_whole(
+    state: OwnedStream,
+    subjects: list[str],
+    headers: list[Headers],
+    payloads: list[bytes],
+    time: int,
+    platform: ClusterLimits,
+    room: int,
+    memory: int,
+    log: Stored,
+    read: ReadBody | None,
+) -> int | None:
+    """As :func:`commit`, of a batch that came at once; None, and nothing has changed, if any of it needs a closer look.
+
+    ``memory``: bytes that there is room for to stage it, where it would have to be.
+    """
+    if not state.config.allow_atomic:
+        return None
+    quick = quick_way(state, subjects, headers, payloads, log, read, batch=True)
+    if quick is None or quick.look(0, limits.space(state, platform, room)) != len(subjects):
+        return None
+    if len(subjects) * _STAGED_MESSAGE + sum(map(len, headers)) * _STAGED_HEADER + 4 * quick.size > memory:
+        return None
+    return quick.store(time) + len(subjects) - 1
+
+
 def commit(
     state: OwnedStream,
     messages: Sequence[NewMessage],
@@ -134,9 +189,6 @@ def commit(
     read: ReadBody | None,
 ) -> Refusal | int:
     """Store all messages, received at ``time``: the sequence of the last; or why none of them is stored."""
-    if state.origin:  # KV-40
-        stated = without_origin([message.headers for message in messages])
-        messages = [one._replace(headers=given) for one, given in zip(messages, stated, strict=True)]
     subjects, headers, payloads = map(list, zip(*messages, strict=True))
     quick = quick_way(state, subjects, headers, payloads, log, read, batch=True)
     if quick is not None and quick.look(0, limits.space(state, platform, room)) == len(messages):

@@ -43,13 +43,13 @@ def publish_increments(
         return None
     totals: dict[str, int] = {}
     overheads: dict[str, int] = {}
-    for subject in set(subjects):
+    extra = state.measure.headers + _INCREMENT_BYTES
+    for subject in dict.fromkeys(subjects):
         overhead = state.overhead(subject)
-        has_any = bool(state.last_of(subject))
-        found = counters.newest(state, subject, log, read) if has_any else counters.NOTHING_YET
-        if overhead is None or not isinstance(found, CounterTotal) or found.ledger:
+        found = _newest(state, subject, log, read)
+        if overhead is None or found is None:
             return None
-        totals[subject], overheads[subject] = found.total, overhead + state.measure.headers + _INCREMENT_BYTES
+        totals[subject], overheads[subject] = found, overhead + extra
     values: list[int] = []
     for subject, text in zip(subjects, texts, strict=True):
         total = totals[subject] = totals[subject] + increments[text]  # type: ignore[operator]  # none is None
@@ -73,8 +73,7 @@ def publish_increments(
         return None
     first = state.store_run(subjects, sizes, time)
     newest = dict(zip(subjects, range(first, first + len(sizes)), strict=True))
-    for subject, total in totals.items():
-        state.totals.put(subject, newest[subject], total)
+    state.totals.put_all(newest, totals)
     if ids:
         state.window.accept_run(ids, first, time)
     state.last_msg_id = ids[-1] if ids else ""
@@ -84,3 +83,17 @@ def publish_increments(
     log.payloads += bodies
     log.times += repeat(time, len(sizes))
     return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
+
+
+def _newest(state: OwnedStream, subject: str, log: Stored, read: counters.ReadBody | None) -> int | None:
+    """The total of the subject, 0 if it has no message; None: it needs a closer look."""
+    last = state.last_of(subject)
+    if not last:
+        return 0
+    found = state.totals.get(subject)
+    if found is None or found.sequence != last:
+        looked_at = counters.newest(state, subject, log, read)
+        if not isinstance(looked_at, CounterTotal):
+            return None
+        found = looked_at
+    return None if found.ledger else found.total

@@ -73,6 +73,7 @@ class QuickWay:
         self._special = names & _SAYS_SOMETHING
         self._may_delete = not names.isdisjoint((h.KV_OPERATION, h.MARKER_REASON))
         self._tracks = not names.isdisjoint((h.EXPECTED_LAST_SUBJECT_SEQUENCE, h.ROLLUP))
+        self._has_ids = h.MSG_ID in names
         self._per_subject = state.config.max_msgs_per_subject
         # What an origin adds to a message with other headers, and to one without.
         self._origin_bytes = h.block_size(state.origin) - 2 if state.origin else 0
@@ -126,13 +127,14 @@ class QuickWay:
                 overhead = self._overhead(subject)
                 if overhead is None:
                     break
-            size, asks, added = len(payloads[index]), False, self._origin_alone
+            size, asks, asked, expected = len(payloads[index]), 0, "", b""
+            added = self._origin_alone
             if headers and headers[index]:
                 block = 2
                 for name, value in headers[index]:
                     block += lengths[name] + len(value)
                     if name in special:
-                        asks = True
+                        asks, asked, expected = asks + 1, name, value
                 size += block
                 overhead += extra
                 added = self._origin_bytes
@@ -141,13 +143,21 @@ class QuickWay:
             if size > largest or size + overhead + added > room:
                 break
             if special:
-                message_id = self._asked(subject, instructions(headers[index]), sequence) if asks else ""
+                if not asks:
+                    message_id: str | None = ""
+                elif asks == 1 and asked == h.EXPECTED_LAST_SUBJECT_SEQUENCE and expected.isdigit():
+                    message_id = "" if self._is_last(subject, expected) else None  # most ask for nothing else
+                else:
+                    message_id = self._asked(subject, instructions(headers[index]), sequence)
                 if message_id is None:
                     break
                 self._last_id = message_id
-                self._ids.append(message_id)
+                if self._has_ids:
+                    self._ids.append(message_id)
                 if self._tracks:
-                    self._note(subject, sequence)
+                    self._written[subject] = sequence
+                    if self._patterns:
+                        self._note(subject, sequence)
             room -= size + overhead + added
             sizes.append(size + overhead + added)
             sequence += 1
@@ -233,6 +243,15 @@ class QuickWay:
         last_id = given.get(h.EXPECTED_LAST_MSG_ID)
         return last_id is None or (not self._batch and last_id.decode("utf-8", "replace") == self._last_id)
 
+    def _is_last(self, subject: str, expected: bytes) -> bool:
+        """Whether the number is that of the newest message on the subject, once the messages before this one are stored."""
+        found = self._written.get(subject)
+        if found is None:
+            found = self._state.last_of(subject)
+        elif self._batch:
+            return False  # it is one of its own
+        return number_in(expected) == found
+
     def _last(self, pattern: str) -> int | None:
         """The newest message on a subject, or on those that a pattern matches; None: of a batch, it is one of its own."""
         wild = has_wildcard(pattern)
@@ -243,12 +262,16 @@ class QuickWay:
         return self._state.last_matching(Filter([pattern])) if wild else self._state.last_of(pattern)
 
     def _note(self, subject: str, sequence: int) -> None:
-        """The run writes to the subject."""
-        self._written[subject] = sequence
+        """The run writes to the subject, which patterns may match."""
         for pattern in self._patterns.matching(subject):
             self._newest[pattern] = sequence
 
     # -- storing
+
+    @property
+    def size(self) -> int:
+        """Bytes of the run that was looked at."""
+        return sum(self._sizes)
 
     def store(self, time: int) -> int:
         """Store the run that was looked at, at ``time``; the sequence of the first."""

@@ -11,8 +11,9 @@ as strays, which are removed over several drains.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from railgun.protocol import avro as wire
 from railgun.state import keys
@@ -20,6 +21,9 @@ from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
 _BOUND = struct.Struct(">Q")
+_NO_LEDGER: Final = b"\0"  # the length of an empty text
+_BYTES: Final = [bytes([value]) for value in range(0x80)]
+_LONGER: Final = [bytes([value | 0x80]) for value in range(0x80)]  # another byte follows
 
 
 class CounterTotal(NamedTuple):
@@ -50,6 +54,16 @@ class CounterTotals:
     def put(self, subject: str, sequence: int, total: int, ledger: str = "") -> None:
         entry = CounterTotal(sequence, total, ledger)
         self._overlay.put(self._key(subject), wire.encode("counter_total", entry._asdict()))
+
+    def put_all(self, sequences: Mapping[str, int], totals: Mapping[str, int]) -> None:
+        """As :meth:`put`, of many subjects without a ledger."""
+        prefix = self._prefix
+        self._overlay.put_all(
+            {
+                prefix + subject.encode("utf-8", "surrogatepass"): _plain(sequences[subject], total)
+                for subject, total in totals.items()
+            }
+        )
 
     def drop(self, subject: str) -> None:
         """The last message of the subject is gone, or what is left of it is not a counter."""
@@ -89,6 +103,39 @@ class CounterTotals:
         return self._prefix + subject.encode("utf-8", "surrogatepass")
 
 
+def _plain(sequence: int, total: int) -> bytes:
+    """The bytes of an entry without a ledger, as the general encoder writes them: it costs ten times as much."""
+    return _long(sequence << 1) + _long(total << 1 if total >= 0 else ~(total << 1)) + _NO_LEDGER
+
+
+def _long(value: int) -> bytes:
+    """A number that is not negative, seven bits a byte, the lowest first."""
+    if value < 0x80:
+        return _BYTES[value]
+    if value < 0x4000:
+        return _LONGER[value & 0x7F] + _BYTES[value >> 7]
+    if value < 0x200000:
+        return _LONGER[value & 0x7F] + _LONGER[value >> 7 & 0x7F] + _BYTES[value >> 14]
+    return (
+        _LONGER[value & 0x7F] + _LONGER[value >> 7 & 0x7F] + _LONGER[value >> 14 & 0x7F] + _long(value >> 21)
+    )
+
+
 def _decode(data: bytes) -> CounterTotal:
-    value = wire.decode("counter_total", data)
-    return CounterTotal(**value)
+    """The entry in these bytes; what is not an entry without a ledger is left to the general decoder, which also says what is wrong."""
+    sequence, at = _number(data, 0)
+    total, at = _number(data, at)
+    if data[at:] == _NO_LEDGER:
+        return CounterTotal(sequence, total)
+    return CounterTotal(**wire.decode("counter_total", data))
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins there, of 62 bits at most, and where it ends; elsewhere than in ``data`` if there is none."""
+    value = shift = 0
+    for byte in data[at : at + 9]:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), at + shift // 7
+    return 0, len(data)

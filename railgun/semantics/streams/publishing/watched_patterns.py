@@ -20,6 +20,9 @@ class WatchedPatterns:
                 node = node.setdefault(token or "\0", {})  # an empty token is no token of a subject
             node[_END] = pattern
 
+    def __bool__(self) -> bool:
+        return bool(self._root)
+
     def matching(self, subject: str) -> list[str]:
         """The patterns that match the literal subject."""
         found = self._found.get(subject)
