@@ -47,7 +47,10 @@ def test_each_put_says_where_it_was_stored_and_nobody_can_forge_it(quick: bool) 
 def test_a_batch_says_so_too() -> None:
     state, log = stream(OF_A_BUCKET), Stored()
     batches.commit(state, [NewMessage("b", FORGED, b"1")], 5, NO_LIMITS, 1 << 60, log, None)
-    assert [list(one) for one in log.headers] == [STATED]
+    batches.commit_whole(state, ["b"], [FORGED], [b"2"], 5, NO_LIMITS, 1 << 60, 1 << 60, log, None)
+    with one_by_one():
+        batches.commit(state, [NewMessage("b", FORGED, b"3")], 5, NO_LIMITS, 1 << 60, log, None)
+    assert [list(one) for one in log.headers] == [STATED] * 3
 
 
 @pytest.mark.rule("KV-40")

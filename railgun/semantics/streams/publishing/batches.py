@@ -19,7 +19,6 @@ from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.counters import ReadBody
 from railgun.semantics.streams.publishing.expectations import number_in
-from railgun.semantics.streams.publishing.origin import without_origin
 from railgun.semantics.streams.publishing.outcomes import NewMessage, Stored
 from railgun.semantics.streams.publishing.publish import Examined, examine, keep, largest_message, quick_way
 
@@ -190,9 +189,6 @@ def commit(
     read: ReadBody | None,
 ) -> Refusal | int:
     """Store all messages, received at ``time``: the sequence of the last; or why none of them is stored."""
-    if state.origin:  # KV-40
-        stated = without_origin([message.headers for message in messages])
-        messages = [one._replace(headers=given) for one, given in zip(messages, stated, strict=True)]
     subjects, headers, payloads = map(list, zip(*messages, strict=True))
     quick = quick_way(state, subjects, headers, payloads, log, read, batch=True)
     if quick is not None and quick.look(0, limits.space(state, platform, room)) == len(messages):

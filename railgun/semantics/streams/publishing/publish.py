@@ -63,8 +63,6 @@ def publish_pack(
             return outcome
     outcome, before, index = PackOutcome(), state.bytes, 0
     given = _with_ids(headers, ids)
-    if state.origin:
-        given = without_origin(given)  # KV-40
     quick = quick_way(state, subjects, given, payloads, log, read)
     while index < len(subjects):
         if quick is not None:
@@ -111,6 +109,8 @@ def quick_way(
     if not has_quick_way(state):
         return None
     largest = largest_message(state.config)
+    if state.origin:
+        headers = without_origin(headers)  # KV-40
     return QuickWay(state, subjects, headers, payloads, largest, log, read, batch=batch)
 
 
@@ -228,6 +228,8 @@ def examine(
     config = state.config
     if config.sealed:
         return refusals.SEALED  # PUB-17
+    if state.origin:
+        message = message._replace(headers=without_origin([message.headers])[0])  # KV-40
     given = instructions(message.headers) if message.headers else {}
     increment = given.get(h.INCREMENT)
     refused = None if ahead is None else check_batched(given)
