@@ -108,6 +108,8 @@ class Consumers(KnownConsumers):
 
         Consumers that want all of these and more go on with the first message of the stream.
         """
+        if chosen is None:
+            self.removals.counted.clear()  # of removals that are not noted, those who are gone are not told
         for consumer in self:
             if chosen is None:
                 consumer.vanished(0, next_sequence)

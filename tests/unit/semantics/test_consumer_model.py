@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from railgun.model.consumer_config import ConsumerConfig
@@ -659,6 +659,27 @@ steps = st.sampled_from([*often, "update", "drain", "drain", "delete", "forget",
     st.sampled_from([{}, {}, {"max_msgs_per_subject": 2}, {"allow_direct": True}]),
     publishes,
     st.lists(steps, min_size=10, max_size=50),
+)
+@example(  # who counted last is deleted, all is purged, and another consumer comes to have its filter
+    "limits",
+    [
+        {"ack_policy": "explicit", "filter_subjects": ["s.b", "t"]},
+        {"ack_policy": "explicit", "filter_subjects": ["s.a"]},
+    ],
+    {},
+    ("publish", ["s.a"], 40),
+    [
+        ("publish", ["s.a"], 40),
+        ("publish", ["s.a"], 40),
+        ("forget", 17),
+        ("take", 0, 1, 0),
+        ("take", 0, 1, 0),
+        *[("publish", ["s.a"], 40)] * 4,
+        ("publish", ["s.a", "s.a"], 40),
+        ("purge", PurgeRequest("", 0, 0)),
+        ("publish", ["s.a"], 40),
+        ("update", 0, {"max_deliver": -1, "filter_subjects": ["s.a"]}),
+    ],
 )
 @settings(max_examples=300)
 def test_every_history_is_that_of_the_model(
