@@ -188,6 +188,11 @@ class KeptValues:
             self._unsure.clear()
             self._reading.clear()
 
+    def abandon(self) -> None:
+        """In a forked child: the lock may be held by a thread that does not exist here, and no feed tells anything."""
+        self._lock = threading.Lock()
+        self.lost()
+
     def new_life(self) -> None:
         """The bucket was deleted and made again: its revisions begin anew, and those of earlier writes mean nothing."""
         with self._lock:
