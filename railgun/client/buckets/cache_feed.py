@@ -174,3 +174,11 @@ class CacheFeed:
     def ended(self, timeout: float) -> bool:
         """Wait in a thread until the feed has ended. For the connection, when it is closed."""
         return self._done.wait(timeout)
+
+    def abandon(self) -> None:
+        """In a forked child: the thread does not exist here, so nothing is told any more and nothing may be served (KV-53)."""
+        self._over = True
+        self._delivery = None
+        self._ready, self._done = threading.Condition(), threading.Event()
+        self._done.set()
+        self._values.abandon()

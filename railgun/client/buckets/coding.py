@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from railgun.client.buckets import naming
 from railgun.client.buckets.codecs import KeyCodec, one_key_codec
 from railgun.client.buckets.value_codecs import ValueCodec, one_value_codec
+from railgun.client.publishing.arguments import payload_bytes
 from railgun.errors import ConfigError, InvalidKey, RailgunError
 from railgun.model import headers as h
 from railgun.model.bucket_config import BucketConfig
@@ -80,7 +81,7 @@ class Coding:
 
     def pattern(self, key: str) -> str:
         """The subject filter of a key or pattern of keys. Raises InvalidKey; ConfigError if the codec cannot keep wildcards."""
-        if naming.is_pattern(key) and not self._keys.keeps_wildcards:  # KV-43
+        if naming.is_pattern(_text(key)) and not self._keys.keeps_wildcards:  # KV-43
             raise ConfigError(f"{key!r} cannot be looked for: the codec of the keys does not keep wildcards")
         return self.prefix + naming.check_pattern(self._encoded(key), key, dotted=self._dotted)
 
@@ -88,12 +89,12 @@ class Coding:
         """The subject filters of some keys and patterns; of all keys, if none is given."""
         if keys is None:
             return [self.prefix + ">"]
-        return [self.pattern(key) for key in ([keys] if isinstance(keys, str) else keys)]
+        return [self.pattern(key) for key in _several(keys)]
 
     def payload(self, value: Any) -> bytes:
         """The bytes of a value. Raises ConfigError for what the codec does not take."""
         try:
-            return self._values.encode(value)
+            return payload_bytes(self._values.encode(value))
         except RailgunError:
             raise
         except Exception as error:  # a codec is the program's, and may raise anything
@@ -102,14 +103,15 @@ class Coding:
             ) from error
 
     def _encoded(self, key: str) -> str:
-        if not isinstance(key, str):
-            raise InvalidKey(key, "give a text")
         try:
-            return self._keys.encode(key)
+            encoded: object = self._keys.encode(_text(key))
         except RailgunError:
             raise
         except Exception as error:
             raise InvalidKey(key, _reason(error)) from error
+        if not isinstance(encoded, str):
+            raise InvalidKey(key, f"its codec makes {type(encoded).__name__} of it, and no text")
+        return encoded
 
     # -- on the way out
 
@@ -118,7 +120,7 @@ class Coding:
         stored = subject.removeprefix(self.prefix)
         try:
             return self._keys.decode(stored)
-        except ValueError:
+        except Exception:  # noqa: BLE001 - one odd key must not end a list of all
             return stored
 
     def value(self, raw: bytes) -> Any:
@@ -158,6 +160,17 @@ def coding(
 ) -> Coding:
     """The coding of a handle. Several codecs are chained; a model is the first of them. Raises ConfigError if the model is not one."""
     return Coding(config, one_key_codec(key_codec), one_value_codec(value_codec, model))
+
+
+def _several(keys: object) -> list[Any]:
+    """The keys that are given: one, or several."""
+    return list(keys) if isinstance(keys, Iterable) and not isinstance(keys, str | bytes) else [keys]
+
+
+def _text(key: object) -> str:
+    if not isinstance(key, str):
+        raise InvalidKey(key, "give a text")
+    return key
 
 
 def _reason(error: Exception) -> str:

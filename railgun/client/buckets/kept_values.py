@@ -29,6 +29,10 @@ _OVERHEAD: Final = (
 )
 
 
+#: Keys of which it is remembered that their value is not known.
+MOST_UNSURE: Final = 100_000
+
+
 class KeptValues:
     """The newest values of the keys of one bucket, by subject. Thread-safe.
 
@@ -50,7 +54,7 @@ class KeptValues:
         self._entries: OrderedDict[str, Entry] = OrderedDict()  # the least recently read first
         self._serving: Mapping[str, Entry] = _NOTHING  # the entries, once they are complete (KV-51)
         self._bytes = 0
-        self._whole = True  # no key is left out for want of room
+        self._whole = True  # every key that has a value is here, or unsure
         self._unsure: set[str] = set()  # keys of which the newest value is not known
         self._floors: dict[str, int] = {}  # revisions of own writes that the feed has not reached
         self._reading: dict[str, object] = {}  # reads from the store whose result may be kept
@@ -125,7 +129,7 @@ class KeptValues:
         """This client writes the key: what is known of it is dropped first, whatever becomes of the write (KV-52)."""
         with self._lock:
             self._drop(subject)
-            self._unsure.add(subject)
+            self._doubt(subject)
             self._reading.pop(subject, None)
 
     def written(self, subject: str, revision: int) -> None:
@@ -135,7 +139,7 @@ class KeptValues:
             known = self._entries.get(subject)
             if known is not None and known.revision < revision:
                 self._drop(subject)
-                self._unsure.add(subject)
+                self._doubt(subject)
             if revision > self._position:
                 self._floors[subject] = max(revision, self._floors.get(subject, 0))
 
@@ -157,7 +161,7 @@ class KeptValues:
                 self._drop(subject)
             elif self._ends_unseen(entry):
                 self._drop(subject)
-                self._unsure.add(subject)
+                self._doubt(subject)
             else:
                 self._keep(subject, entry, was_read=False)
 
@@ -174,7 +178,7 @@ class KeptValues:
                 gone = [subject for subject, entry in self._entries.items() if entry.revision < revision]
                 for subject in gone:
                     self._drop(subject)
-                    self._unsure.add(subject)
+                    self._doubt(subject)
             passed = [subject for subject, floor in self._floors.items() if floor <= self._position]
             for subject in passed:
                 del self._floors[subject]
@@ -187,6 +191,11 @@ class KeptValues:
             self._bytes, self._position, self._first, self._whole = 0, 0, 0, True
             self._unsure.clear()
             self._reading.clear()
+
+    def abandon(self) -> None:
+        """In a forked child: the lock may be held by a thread that does not exist here, and no feed tells anything."""
+        self._lock = threading.Lock()
+        self.lost()
 
     def new_life(self) -> None:
         """The bucket was deleted and made again: its revisions begin anew, and those of earlier writes mean nothing."""
@@ -208,7 +217,7 @@ class KeptValues:
             known is None and not was_read and self._bytes + size > self._max_bytes
         ):
             self._drop(subject)
-            self._whole = False
+            self._not_whole()
             return
         self._bytes += size - (0 if known is None else _size(subject, known))
         self._entries[subject] = entry
@@ -217,7 +226,19 @@ class KeptValues:
         while self._bytes > self._max_bytes:
             oldest, gone = self._entries.popitem(last=False)
             self._bytes -= _size(oldest, gone)
-            self._whole = False
+            self._not_whole()
+
+    def _doubt(self, subject: str) -> None:
+        """What the key has is not known. Keys that come and go must not fill the memory: beyond a number of them, none is known to be missing."""
+        if self._whole:
+            self._unsure.add(subject)
+            if len(self._unsure) > MOST_UNSURE:
+                self._not_whole()
+
+    def _not_whole(self) -> None:
+        """From now on every key that is not here is unsure."""
+        self._whole = False
+        self._unsure.clear()
 
     def _drop(self, subject: str) -> None:
         known = self._entries.pop(subject, None)

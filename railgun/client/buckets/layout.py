@@ -197,7 +197,7 @@ def replica_of(primary: BucketConfig, name: str, fields: dict[str, Any]) -> Buck
         "marker_deletes",
     )
     own = {one: getattr(primary, one) for one in (*followed, "nats_mode", "allow_msg_ttl", "replicas")}
-    copies = {"bucket": name, "mirror": primary.stream, "replica_of": primary.bucket}
+    copies = {"bucket": name, "mirror": primary.stream, "replica_of": primary.replica_of or primary.bucket}
     return _validated({**own, **fields, **copies})
 
 

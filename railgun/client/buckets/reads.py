@@ -16,7 +16,7 @@ from railgun.client.operations import flows, reading, shards, streams
 from railgun.client.operations.call import Call
 from railgun.client.operations.reading import PagedRead
 from railgun.client.steps import Steps
-from railgun.errors import BucketNotFound, KeyNotFound, MessageNotFound, StreamNotFound
+from railgun.errors import BucketNotFound, ConfigError, KeyNotFound, MessageNotFound, StreamNotFound
 from railgun.model import headers as h
 from railgun.model.bucket_config import BucketStatus
 from railgun.model.bucket_entry import Entry, operation_of
@@ -86,10 +86,15 @@ class BucketReads:
         if revision is None:
             found = yield from self.newest(subject)
         else:
-            found = (yield from self._get(BY_SEQUENCE, sequence=revision)) if revision > 0 else None
+            found = yield from self._of_revision(revision)
         if found is None or found.subject != subject or operation_of(found.headers) != "PUT":
             raise KeyNotFound(self._coding.config.bucket, key, revision)
         return self._coding.entry(found)
+
+    def _of_revision(self, revision: object) -> Steps[StoredMessage | None]:
+        if not isinstance(revision, int):
+            raise ConfigError(f"{revision!r} is not a valid revision: give one that put or get returned")
+        return (yield from self._get(BY_SEQUENCE, sequence=revision)) if 0 < revision < 2**63 else None
 
     def stored(self, subject: str) -> Steps[list[StoredMessage]]:
         """All messages of a key, oldest first."""
@@ -113,11 +118,11 @@ class BucketReads:
 
     def get_many(self, keys: Sequence[str]) -> Steps[dict[str, Entry]]:
         """The values of those of the keys that have one, in the order of the keys."""
-        wanted = {self._coding.subject(key): key for key in keys}
-        found = yield from self.newest_of(list(wanted))
+        wanted = {key: self._coding.subject(key) for key in keys}  # several may be one, after encoding
+        found = yield from self.newest_of(list(wanted.values()))
         return {
             key: self._coding.entry(found[subject])
-            for subject, key in wanted.items()
+            for key, subject in wanted.items()
             if subject in found and operation_of(found[subject].headers) == "PUT"
         }
 

@@ -17,6 +17,7 @@ from railgun.client.steps import Steps
 from railgun.errors import ConfigError, KeyExists, KeyWrongLastSequence, NoStreamResponse, WrongLastSequence
 from railgun.model import headers as h
 from railgun.model.bucket_entry import operation_of
+from railgun.model.durations import to_nanos
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
 
@@ -140,6 +141,17 @@ class BucketWrites:
     def destroy(self) -> Steps[None]:
         """Remove the bucket."""
         yield from self._reads.call(streams.delete_stream(self._config.stream))
+
+
+def age_of(older_than: Any) -> int:
+    """The age in ns. Raises ConfigError."""
+    try:
+        age = to_nanos(older_than)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{older_than!r} is not a valid age: give seconds, or a timedelta") from error
+    if age < 0:
+        raise ConfigError(f"{older_than!r} is not a valid age: it is negative")
+    return age
 
 
 def expectation(revision: object) -> tuple[str, bytes]:

@@ -316,4 +316,5 @@ class ConsumerHub:
         self._wanted = threading.Condition()
         self._closed = error
         self.commands.abandon()
+        self.kept_alive.abandon()
         self.pulls, self.listeners, self.kept_alive = OpenPulls(self), Listeners(self), KeptAlive()

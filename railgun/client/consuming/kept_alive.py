@@ -32,6 +32,9 @@ class Drains(Protocol):
     def ended(self, timeout: float) -> bool:
         """Wait until none of them runs; whether that is so."""
 
+    def abandon(self) -> None:
+        """In a forked child: its threads do not exist here."""
+
 
 class KeptAlive:
     """The holders and subscriptions of one connection. Thread-safe."""
@@ -83,6 +86,11 @@ class KeptAlive:
                 logger.warning(
                     "closed while %r has handlers that run: they cannot acknowledge any more", busy
                 )
+
+    def abandon(self) -> None:
+        """In a forked child: the lock may be held by a thread that does not exist here."""
+        for one in tuple(self._running):
+            one.abandon()
 
     def failed(self, error: RailgunError) -> None:
         with self._lock:

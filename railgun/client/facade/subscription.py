@@ -113,6 +113,11 @@ class _Subscribed:
         """Wait in a thread until no handler runs; whether that is so. For the connection, when it is closed."""
         return self._done.wait(timeout)
 
+    def abandon(self) -> None:
+        """In a forked child: no handler runs here."""
+        self._done = threading.Event()
+        self._done.set()
+
 
 def _checked(concurrency: int) -> int:
     if concurrency < 1:

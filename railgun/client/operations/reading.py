@@ -11,14 +11,13 @@ from railgun.api.names import ApiName, Operation, parse
 from railgun.client.connection.connection import Connection
 from railgun.client.operations.flows import unaddressable
 from railgun.client.reading.answered import messages_in, places_in
-from railgun.client.reading.get_packer import MOST_GETS
 from railgun.client.reading.pending_reads import UnansweredRead, WaitingGets, deadline_in
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import ConfigError, MessageNotFound, api_error
 from railgun.model.messages import StoredMessage
-from railgun.model.refusals import NO_MESSAGE_FOUND
+from railgun.model.refusals import NO_MESSAGE_FOUND, STREAM_NOT_FOUND
 from railgun.model.subjects import is_valid
-from railgun.protocol.columnar.read_records import BY_SEQUENCE, HEADERS, LAST, WHOLE, ReadReply, ReadRequest
+from railgun.protocol.columnar.read_records import BY_SEQUENCE, HEADERS, WHOLE, ReadReply, ReadRequest
 from railgun.protocol.commands import READ
 from railgun.protocol.replies import Located
 
@@ -26,6 +25,8 @@ K = TypeVar("K", int, str)
 
 _FIRST_PAGE = (1_024, 256 * 1024)  # messages and bytes: what a reader of a few messages waits for
 _NEXT_PAGES = (16_384, 2 * 1024 * 1024)
+_LAST_SEQUENCE = 2**63 - 1
+_LATEST = 2**63 - 1_000_000  # ns
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,6 +34,7 @@ def get(
     connection: Connection, stream: str, form: int, *, sequence: int = 0, subject: str = ""
 ) -> Steps[StoredMessage]:
     """One message. Raises MessageNotFound, StreamNotFound, RequestTimeout."""
+    _check(form, sequence, subject)
     timeout = connection.timeout
     deadline = deadline_in(timeout)
     partition = yield from _owner_of(connection, stream, timeout)
@@ -56,16 +58,15 @@ def get_many(
     deadline = deadline_in(timeout)
     keys = list(dict.fromkeys(wanted))
     partition = yield from _owner_of(connection, stream, timeout)
-    packs = [
-        _pack(stream, form, keys[at : at + MOST_GETS], deadline) for at in range(0, len(keys), MOST_GETS)
-    ]
+    packs = _packs(stream, form, keys, deadline)
     for pack in packs:
         connection.gets.send(partition, pack)
     found: dict[K, StoredMessage | Located] = {}
-    for number, pack in enumerate(packs):
+    asked = iter(keys)
+    for pack in packs:
         if not pack.done and not (yield Until(pack, timeout, bounded=True)):
             raise pack.overdue(timeout)
-        for index, key in enumerate(keys[number * MOST_GETS : (number + 1) * MOST_GETS]):
+        for index, key in zip(range(len(pack)), asked, strict=False):
             one = pack.outcome_or_none(index)
             if one is not None:
                 found[key] = one
@@ -75,18 +76,32 @@ def get_many(
     return {key: one for key, one in whole.items() if one is not None}
 
 
-def _pack(stream: str, form: int, keys: Sequence[int | str], deadline: float) -> WaitingGets:
-    gets = WaitingGets(stream)
+def _packs(stream: str, form: int, keys: Sequence[int | str], deadline: float) -> list[WaitingGets]:
+    """The gets of all keys, in their order, in packs that fit into a record. Raises ConfigError."""
+    packs = [WaitingGets(stream)]
     for key in keys:
-        if form == BY_SEQUENCE and isinstance(key, int):
-            gets.add(form, key, "", deadline)
-        elif form == LAST and isinstance(key, str):
-            gets.add(form, 0, key, deadline)
-        else:
-            raise ConfigError(
-                f"{key!r} is not a valid {'sequence' if form == BY_SEQUENCE else 'subject'} to get"
-            )
-    return gets
+        sequence, subject = (key, "") if form == BY_SEQUENCE else (0, key)
+        _check(form, sequence, subject)
+        if not packs[-1].has_room(str(subject)):
+            packs.append(WaitingGets(stream))
+        packs[-1].add(form, int(sequence), str(subject), deadline)
+    return packs if keys else []
+
+
+def _check(form: int, sequence: object, subject: object) -> None:
+    """Raises ConfigError for what cannot be sent: a get travels with others, which must not fail with it."""
+    if not isinstance(sequence, int) or abs(sequence) > _LAST_SEQUENCE:
+        raise ConfigError(f"{sequence!r} is not a valid sequence to get")
+    if form != BY_SEQUENCE and not (isinstance(subject, str) and _is_text(subject)):
+        raise ConfigError(f"{subject!r} is not a valid subject to get")
+
+
+def _is_text(subject: str) -> bool:
+    """Whether it can be sent: half of a surrogate pair cannot."""
+    try:
+        return subject.isascii() or bool(subject.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
 
 
 def _owner_of(connection: Connection, stream: str, timeout: float) -> Steps[int]:
@@ -130,10 +145,8 @@ def asked_for(
     """The read that a caller wants. Raises ConfigError."""
     filters = [] if subject is None else [subject] if isinstance(subject, str) else list(subject)
     for one in filters:
-        if not is_valid(one):
-            raise ConfigError(f"{one!r} is not a valid subject to read")
-    if limit is not None and limit < 1:
-        raise ConfigError(f"{limit!r} is not a valid limit: give a number of messages, or None for all")
+        _check_filter(one)
+    _check_limit(limit)
     return ReadRequest(
         stream,
         subjects=filters,
@@ -148,12 +161,22 @@ def asked_for(
     )
 
 
+def _check_filter(subject: object) -> None:
+    if not isinstance(subject, str) or not is_valid(subject) or not _is_text(subject):
+        raise ConfigError(f"{subject!r} is not a valid subject to read")
+
+
+def _check_limit(limit: object) -> None:
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ConfigError(f"{limit!r} is not a valid limit: give a number of messages, or None for all")
+
+
 def _sequence(place: object) -> int:
     if place is None or isinstance(place, datetime):
         return 0
     if not isinstance(place, int) or isinstance(place, bool) or place < 1:
         raise ConfigError(f"{place!r} is not a valid place in a stream: give a sequence or a datetime")
-    return place
+    return min(place, _LAST_SEQUENCE)  # beyond it is nothing
 
 
 def _nanos(place: object) -> int | None:
@@ -161,7 +184,8 @@ def _nanos(place: object) -> int | None:
         return None
     if place.tzinfo is None:
         raise ConfigError(f"{place!r} is not a valid place in a stream: the datetime has no time zone")
-    return (place - _EPOCH) // timedelta(microseconds=1) * 1_000
+    nanos = (place - _EPOCH) // timedelta(microseconds=1) * 1_000
+    return max(-_LATEST, min(nanos, _LATEST))  # no message is older, or younger
 
 
 class PagedRead:
@@ -174,6 +198,7 @@ class PagedRead:
         self._ahead: UnansweredRead | None = None
         self._begun = False
         self._partition = 0
+        self._incarnation = 0  # of the stream, by the first page
 
     def messages(self) -> Steps[list[StoredMessage] | None]:
         """The messages of the next page, maybe none; None if that was all. Raises StreamNotFound, RequestTimeout."""
@@ -202,11 +227,15 @@ class PagedRead:
         reply = page.get()
         if reply.refusals:
             raise api_error(*reply.refusals[0][1], stream=self._asked.stream)
+        if self._incarnation not in (0, reply.incarnation):  # deleted, and made again under its name
+            raise api_error(*STREAM_NOT_FOUND, stream=self._asked.stream)
+        self._incarnation = reply.incarnation
         if self._left is not None:
             self._left -= len(reply.sequences)
         if reply.next and (self._left is None or self._left > 0):
             self._asked = self._asked._replace(position=reply.next)
-            if not self._asked.last_per_subject:  # which ends where the stream does, by then
+            # The newest of each subject end where the stream does by then; on the way down, no newer ones are met.
+            if self._asked.reverse or not self._asked.last_per_subject:
                 self._asked = self._asked._replace(end=reply.end, end_time=None)
             self._ask(*_NEXT_PAGES)
         return reply

@@ -16,8 +16,6 @@ from railgun.client.transport import Send
 from railgun.errors import RailgunError
 from railgun.protocol.commands import GETS
 
-MOST_GETS = 1_000
-_MOST_BYTES = 500_000
 _MOST_LANES = 1_000  # beyond, those that nothing is under way of are forgotten
 
 
@@ -85,7 +83,7 @@ class GetPacker:
                 lane = self._lanes[stream] = GetLane(stream, partition)
             alone = lane.idle
             gets = lane.open
-            if len(gets) >= MOST_GETS or gets.size >= _MOST_BYTES:
+            if not gets.has_room(subject):
                 lane.gathered.append(gets)
                 gets = lane.open = WaitingGets(stream)
             index = gets.add(form, sequence, subject, deadline_in(timeout))

@@ -6,6 +6,7 @@ import threading
 import time
 from functools import partial
 from itertools import repeat
+from typing import Final
 
 from railgun.client.reading.answered import message_at
 from railgun.client.settlements import Settlement, Wakeups
@@ -15,6 +16,10 @@ from railgun.model.messages import StoredMessage
 from railgun.model.refusals import NO_MESSAGE_FOUND, Refusal
 from railgun.protocol.columnar.read_records import BY_SEQUENCE, GetPack, ReadReply
 from railgun.protocol.replies import Located
+
+MOST_GETS: Final = 1_000  # that travel together
+_MOST_BYTES: Final = 500_000
+_EACH: Final = 16  # bytes of a get beside its subject
 
 
 class UnansweredRead(Settlement[ReadReply]):
@@ -52,12 +57,16 @@ class WaitingGets(UnansweredRead):
     def __len__(self) -> int:
         return len(self.sequences)
 
+    def has_room(self, subject: str) -> bool:
+        """Whether a get of the subject may join; one that is too large for any others travels alone."""
+        return not len(self) or (len(self) < MOST_GETS and self.size + len(subject) + _EACH <= _MOST_BYTES)
+
     def add(self, form: int, sequence: int, subject: str, deadline: float) -> int:
         """One more get; its index."""
         self.forms.append(form)
         self.sequences.append(sequence)
         self.subjects.append(subject)
-        self.size += len(subject) + 16
+        self.size += len(subject) + _EACH
         self.deadline = max(self.deadline, deadline)
         return len(self.sequences) - 1
 

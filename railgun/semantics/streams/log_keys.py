@@ -32,8 +32,8 @@ class LogKeys:
         self._stream = stream
         self.compacted = compacted
         self.own_from = 0  # messages from this sequence on have keys of their own; 0: none has
-        # By this drain: key to subject, which is empty where no other message ever has the key.
-        self._buried: dict[bytes, str] = {}
+        # By this drain: key to sequence and subject, which is empty where no other message ever has the key.
+        self._buried: dict[bytes, tuple[int, str]] = {}
         self.values_from = stream.last_seq + 1  # where bodies are kept under subjects
         self.follow_limit()
 
@@ -74,7 +74,7 @@ class LogKeys:
         """The message is gone: compaction may drop its record."""
         if self.compacted:
             own = 0 < self.own_from <= sequence
-            self._buried[self.of(subject, sequence)] = "" if own else subject
+            self._buried[self.of(subject, sequence)] = sequence, "" if own else subject
 
     def not_replaced(self, gone: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """Those of the messages that made room for others on their subjects whose bodies are not replaced by those of the others."""
@@ -91,13 +91,19 @@ class LogKeys:
     def tombstones(self) -> list[bytes]:
         """The keys of what this drain removed, in order; none that a message has now."""
         return sorted(
-            key for key, subject in self._buried.items() if not subject or not self.is_shared(subject)
+            key
+            for key, (sequence, subject) in self._buried.items()
+            if not subject or self.is_free(subject, sequence)
         )
 
-    def is_shared(self, subject: str) -> bool:
-        """Whether a message may live whose key is the subject."""
+    def is_free(self, subject: str, sequence: int) -> bool:
+        """Whether no message lives whose key is the subject, now that the one of the sequence is gone."""
         oldest = self._stream.next_of(subject, 0)
-        return oldest is None or (oldest > 0 and not 0 < self.own_from <= oldest)
+        if oldest is not None:
+            return oldest == 0 or 0 < self.own_from <= oldest
+        # Several live: the limit was raised, and has sunk. Before that a subject had one message at most; if that was a value, it is the
+        # one that is gone, unless this very drain stored another before it raised the limit.
+        return self.is_value(sequence) and 0 < self.own_from <= self._stream.new_from
 
     def seal(self) -> None:
         """The drain ends."""

@@ -66,7 +66,7 @@ class OwnedStream(StoredMessages):
         self.last_msg_id = ""
         self.crowded = 0  # from here on, subjects may have more messages than their limit, which sank
         self.unneeded: list[Unneeded] = []
-        self._new_from = self.last_seq + 1  # messages from here on are of the drain that runs
+        self.new_from = self.last_seq + 1  # messages from here on are of the drain that runs
         self.window = DedupWindow(overlay, incarnation, 0, self._memory.ids)
         self.expiry = Expiry(self)
         self.bodies = BodyLookup(overlay, incarnation, self._memory)
@@ -94,7 +94,7 @@ class OwnedStream(StoredMessages):
         for field in RECORDED:
             setattr(state, field, record[field])
         state.log_keys.load(record["compacted"], record["own_keys_from"], record["values_from"])
-        state._new_from = state.last_seq + 1
+        state.new_from = state.last_seq + 1
         state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
         if not state.deleting:
             state._set_bytes(state.bytes)
@@ -295,9 +295,9 @@ class OwnedStream(StoredMessages):
     def _drop_bodies(self, gone: list[tuple[int, str]]) -> None:
         """Messages are gone; values that others on their subjects have replaced are so already."""
         is_value = self.log_keys.is_value
-        self.bodies.drop_run([sequence for sequence, _ in gone if not is_value(sequence)], self._new_from)
+        self.bodies.drop_run([sequence for sequence, _ in gone if not is_value(sequence)], self.new_from)
         for sequence, subject in gone:
-            if is_value(sequence) and not self.log_keys.is_shared(subject):
+            if is_value(sequence) and self.log_keys.is_free(subject, sequence):
                 self.bodies.drop_value(subject)
 
     def fall_behind(self, behind: bool = True) -> None:
@@ -381,7 +381,7 @@ class OwnedStream(StoredMessages):
         self.index.seal(self.first_seq)
         self.origins.seal()
         self.log_keys.seal()
-        self._new_from = self.last_seq + 1
+        self.new_from = self.last_seq + 1
         if self.copied_below:
             following = self._first_from(max(self.copied_below, self.first_seq))
             self.copied_below = following if following > self.first_seq and self.messages else 0

@@ -181,7 +181,7 @@ def _down(stream: OwnedStream, span: _Span, wanted: Filter, columns: ReadColumns
 def _newest(
     stream: OwnedStream, asked: ReadRequest, span: _Span, wanted: Filter, columns: ReadColumns
 ) -> Steps[int]:
-    if asked.end or asked.end_time is not None:  # as it was then, as far as it is still there
+    if span.end < stream.last_seq:  # as it was then, as far as it is still there
         found = yield from searching.newest_of_each(stream, wanted, span.end, stream.messages)
         return _take(stream, _within(found, span, reverse=asked.reverse), columns)
     by_far = stream.num_subjects * 4 < stream.messages  # fewer subjects than messages

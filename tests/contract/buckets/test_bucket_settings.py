@@ -258,3 +258,14 @@ def test_the_status_of_a_bucket(rg: railgun.Railgun, bucket: MakeBucket) -> None
     assert found.config == config.config
     assert config.name in [one.bucket for one in rg.buckets()]
     assert next(one for one in rg.buckets() if one.bucket == config.name).values == 3
+
+
+def test_a_bucket_that_goes_while_all_are_listed(
+    rg: railgun.Railgun, bucket: MakeBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays, goes = bucket(), bucket()
+    listed = rg.streams()
+    rg.delete_bucket(goes.name)
+    monkeypatch.setattr(rg, "streams", lambda: listed)
+    names = {one.bucket for one in rg.buckets()}
+    assert (stays.name in names, goes.name in names) == (True, False)

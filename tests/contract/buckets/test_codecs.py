@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import BaseModel
 
@@ -94,3 +96,53 @@ def test_values_are_bytes_in_the_store_whatever_the_codec(rg: railgun.Railgun, b
     points.put("a", {"x": 5})
     assert points.get("a").value == {"x": 5}
     assert plain.get("a").raw[:2] == b"\xc3\x01"
+
+
+class OddKeys:
+    """A codec that gives whatever it was made with, and reads nothing."""
+
+    keeps_wildcards = True
+
+    def __init__(self, encoded: Any) -> None:
+        self._encoded = encoded
+
+    def encode(self, key: str) -> Any:
+        return self._encoded
+
+    def decode(self, key: str) -> str:
+        raise KeyError(key)
+
+
+class OddValues:
+    """A codec that stores what it is given, of whatever type."""
+
+    def encode(self, value: Any) -> Any:
+        return value
+
+    def decode(self, value: bytes) -> bytes:
+        return value
+
+
+@pytest.mark.rule("KV-02", "KV-42")
+def test_codecs_that_give_and_raise_anything(rg: railgun.Railgun, bucket: MakeBucket) -> None:
+    plain = bucket()
+    plain.put("a", "1")
+    assert list(rg.bucket(plain.name, key_codec=OddKeys("a")).keys()) == ["a"], "as it is stored"
+    for call in ("get", "history", "delete", "keys", "watch"):
+        with pytest.raises(InvalidKey, match="makes bytes of it"):
+            list(getattr(rg.bucket(plain.name, key_codec=OddKeys(b"a")), call)("a"))
+    values = rg.bucket(plain.name, value_codec=OddValues())
+    values.put("a", "text")
+    assert values.get("a").value == b"text"
+    for wrong in (5, None, [b"x"]):
+        with pytest.raises(ConfigError, match="is not a valid payload"):
+            values.put("a", wrong)
+
+
+@pytest.mark.rule("KV-44")
+def test_keys_that_are_one_after_encoding(rg: railgun.Railgun, bucket: MakeBucket) -> None:
+    plain = bucket(dotted_keys=True)
+    paths = rg.bucket(plain.name, key_codec=codecs.PathKeys())
+    paths.put("/a/b", "1")
+    found = paths.get_many(["/a/b", "/a/b/", "/a"])
+    assert {key: entry.text for key, entry in found.items()} == {"/a/b": "1", "/a/b/": "1"}

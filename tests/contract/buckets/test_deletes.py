@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import railgun
@@ -190,3 +192,10 @@ def test_old_markers_are_removed(rg: railgun.Railgun, bucket: MakeBucket, clock:
     assert config.history("young") == []
     assert sorted(config.keys()) == ["again", "kept"]
     assert config.purge_deletes(0) == 0
+
+
+@pytest.mark.rule("KV-27")
+@pytest.mark.parametrize("age", [float("nan"), float("inf"), -1, "30m", None])
+def test_ages_that_are_none(bucket: MakeBucket, age: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a valid age"):
+        bucket().purge_deletes(age)

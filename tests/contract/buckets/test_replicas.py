@@ -148,3 +148,15 @@ async def test_an_async_replica(arg: railgun.AsyncRailgun, bucket: MakeBucket) -
     assert (await config.get("a")).text == "1"
     assert (await (await config.replica(copy.name)).status()).is_replica
     await arg.delete_bucket(copy.name)
+
+
+@pytest.mark.rule("KV-47")
+def test_a_replica_of_a_replica_has_the_keys_of_the_bucket(rg: railgun.Railgun, bucket: MakeBucket) -> None:
+    config = bucket()
+    config.put("a", "1")
+    near = config.create_replica(unique("NEAR"))
+    far = rg.bucket(near.config.bucket).create_replica(unique("FAR"))
+    wait_until(lambda: far.get("a", None) is not None, "it is copied", 20)
+    assert list(rg.bucket(far.config.bucket).keys()) == ["a"]
+    rg.delete_bucket(far.config.bucket)
+    rg.delete_bucket(near.config.bucket)

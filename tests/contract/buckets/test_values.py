@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -169,3 +170,22 @@ async def test_the_async_bucket_has_the_same_calls(arg: railgun.AsyncRailgun, bu
     await config.delete("a")
     with pytest.raises(KeyError):
         await config.get("a")
+
+
+@pytest.mark.rule("KV-15")
+def test_revisions_that_cannot_be(bucket: MakeBucket) -> None:
+    config = bucket()
+    config.put("a", "1")
+    for beyond in (0, -1, 2, 2**63, 2**70):
+        assert config.get("a", None, revision=beyond) is None
+    with pytest.raises(railgun.ConfigError, match="is not a valid revision"):
+        config.get("a", revision="1")  # type: ignore[call-overload]
+
+
+@pytest.mark.rule("KV-02")
+@pytest.mark.parametrize("wrong", [5, b"a", ["a", 5], [None]])
+def test_keys_that_are_no_text(bucket: MakeBucket, wrong: Any) -> None:
+    config = bucket()
+    for call in (config.keys, config.watch):
+        with pytest.raises(railgun.InvalidKey, match="give a text"):
+            list(call(wrong))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import railgun
+from railgun.client.operations import reading
 from tests.support.streams import Unique
 
 
@@ -79,6 +81,65 @@ def test_messages_that_come_later_are_not_given(rg: railgun.Railgun, orders: rai
     rg.publish(f"{orders.name}.x", "later")
     seen += [one.sequence for one in reading]
     assert seen == list(range(1, many[-1].result().sequence + 1))
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of two messages."""
+    for name in ("_FIRST_PAGE", "_NEXT_PAGES"):
+        monkeypatch.setattr(reading, name, (2, 100_000))
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_subject_that_gets_a_message_is_not_missed_on_the_way_down(
+    rg: railgun.Railgun, orders: railgun.Stream
+) -> None:
+    read = iter(orders.read(f"{orders.name}.*.sent", last_per_subject=True, reverse=True))
+    assert next(read).sequence == 30
+    rg.publish(f"{orders.name}.0.sent", "again")
+    assert [one.sequence for one in read] == list(range(29, 20, -1))
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_read_does_not_go_on_in_another_stream_of_the_name(
+    rg: railgun.Railgun, orders: railgun.Stream
+) -> None:
+    read = iter(orders.read())
+    assert next(read).sequence == 1
+    rg.delete_stream(orders.name)
+    rg.create_stream(orders.name, subjects=[f"{orders.name}.>"])
+    for number in range(20):
+        rg.publish(f"{orders.name}.{number}", "another")
+    with pytest.raises(railgun.StreamNotFound):
+        assert [one.text for one in read] == []
+
+
+@pytest.mark.parametrize("subject", [None, 5, "\ud800"])
+def test_a_get_that_cannot_be_sent_is_nobody_elses(orders: railgun.Stream, subject: Any) -> None:
+    with pytest.raises(railgun.ConfigError, match="is not a valid subject"):
+        orders.get_last(subject)
+    with pytest.raises(railgun.ConfigError, match="is not a valid subject"):
+        orders.get_last_many([subject])
+    assert orders.get_last(f"{orders.name}.4.sent").sequence == 25
+
+
+@pytest.mark.parametrize("sequence", ["1", 1.5, 2**63])
+def test_a_sequence_that_cannot_be_sent_is_nobody_elses(orders: railgun.Stream, sequence: Any) -> None:
+    with pytest.raises(railgun.ConfigError, match="is not a valid sequence"):
+        orders.get(sequence)
+    with pytest.raises(railgun.ConfigError, match="is not a valid sequence"):
+        orders.get_many([1, sequence])
+    with pytest.raises(railgun.ConfigError, match="is not a valid sequence"):
+        orders.get_next(f"{orders.name}.>", sequence=sequence)
+    assert orders.get(1).sequence == 1
+
+
+def test_places_that_no_message_can_have(orders: railgun.Stream) -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    assert len(list(orders.read(start=first, end=last))) == 30
+    assert list(orders.read(start=last)) == list(orders.read(end=first)) == []
+    assert list(orders.read(start=2**70)) == []
+    assert len(list(orders.read(end=2**70))) == 30
 
 
 def test_large_messages_are_read_from_the_log(rg: railgun.Railgun, unique: Unique) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -209,6 +210,28 @@ def test_a_child_process_must_connect_for_itself() -> None:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert rg.publish("s", b"x").sequence == 1
+
+
+@pytest.mark.rule("KV-53")
+def test_a_cache_serves_nothing_in_a_child_process() -> None:
+    with connect("memory://", timeout=60) as rg:
+        bucket = rg.create_bucket("B")
+        bucket.put("a", "1")
+        with bucket.cached() as cache:
+            assert cache.wait_ready(10)
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    cache.get("a")
+                except ConnectionClosed:
+                    signal.alarm(30)  # ends the child if it waits for the thread of the parent
+                    cache.close()
+                    code = int(cache.ready)
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert cache.get("a").text == "1"
 
 
 def test_time_passes_by_itself_in_memory() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from railgun.client.reading import get_packer
-from railgun.client.reading.get_packer import MOST_GETS, GetPacker
-from railgun.client.reading.pending_reads import PendingReads, WaitingGets
+from railgun.client.reading.get_packer import GetPacker
+from railgun.client.reading.pending_reads import MOST_GETS, PendingReads, WaitingGets
 from railgun.client.requests import RequestNumbers
 from railgun.client.settlements import Wakeups
 from railgun.client.transport import Delivered
@@ -133,6 +133,18 @@ def test_records_do_not_grow_without_bound(packer: GetPacker, taken: Taken) -> N
     taken.go.set()
     wait_until(lambda: len(taken.packs) == 5, "sent", pause=0.005)
     assert [len(pack.sequences) for pack in taken.packs] == [1, 1, MOST_GETS, MOST_GETS, 1]
+
+
+def test_a_long_subject_travels_alone(packer: GetPacker, taken: Taken) -> None:
+    get(packer, 1)
+    taken.go.clear()
+    get(packer, 2)
+    wait_until(lambda: len(taken.packs) == 2, "sent", pause=0.005)
+    for subject in ("s.a", "s." + "x" * 600_000, "s.b", "s.c"):
+        packer.add("S", 0, LAST, 0, subject, 5.0)
+    taken.go.set()
+    wait_until(lambda: len(taken.packs) == 5, "sent", pause=0.005)
+    assert [len(pack.sequences) for pack in taken.packs] == [1, 1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("error", [ConnectionLost("no broker"), ValueError("odd")])

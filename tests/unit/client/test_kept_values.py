@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from railgun.client.buckets import kept_values
 from railgun.client.buckets.kept_values import KeptValues
 from railgun.errors import ConfigError
 from railgun.model.bucket_entry import Entry, Operation
@@ -285,3 +286,21 @@ def test_with_every_delay_nothing_older_than_an_own_write_is_served(seed: int, m
         found, newest = served(store.values, subject), store.newest.get(subject)
         truth = newest.revision if newest is not None and newest.is_value else 0
         assert found in (None, truth), "once all is told, what is served is the newest"
+
+
+@pytest.mark.rule("KV-51")
+def test_keys_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_values, "MOST_UNSURE", 10)
+    values = ready(a=entry(1))
+    for revision in range(2, 12):
+        values.told(f"kv.B.lock{revision}", entry(revision, ttl=True))
+    assert (served(values, C), served(values, "kv.B.lock2")) == (0, None)
+    values.told("kv.B.lock12", entry(12, ttl=True))
+    assert (served(values, A), served(values, C), served(values, "kv.B.lock2")) == (1, None, None)
+    for revision in range(13, 100):
+        values.told(f"kv.B.lock{revision}", entry(revision, ttl=True))
+        assert len(values._unsure) <= 10
+    values.lost()
+    values.told(A, entry(1))
+    values.told_all()
+    assert served(values, C) == 0

@@ -11,6 +11,7 @@ from railgun.semantics.consumers import retention
 from railgun.semantics.messages import searching
 from railgun.semantics.streams import limits
 from railgun.shard import long_calls
+from railgun.state import keys
 from tests.support.shards import Shards
 
 STORED = 1_000
@@ -176,3 +177,31 @@ def test_a_stream_that_is_sealed_keeps_what_was_still_to_be_removed(fate: str) -
     assert state_of(shards).messages == left
     if fate != "restart":
         assert shards.answer(sealing)["state"]["messages"] == left
+
+
+@pytest.mark.rule("LIM-07")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_limit_that_was_raised_and_sinks_leaves_nothing_of_what_goes(restarted: bool) -> None:
+    """The oldest message of each subject has the subject as its key, and goes drains before the others do."""
+    shards, config = Shards(1), {"name": "S", "subjects": ["s.*"], "allow_direct": True}
+    shards.request("STREAM.CREATE.S", {**config, "max_msgs_per_subject": 1})
+    shards.settle()
+    subjects = [f"s.{number}" for number in range(300)]
+    shards.publish("S", subjects)
+    shards.settle()
+    shards.request("STREAM.UPDATE.S", {**config, "max_msgs_per_subject": 3})
+    shards.settle()
+    for _ in range(2):
+        shards.publish("S", subjects)
+        shards.settle()
+    shards.request("STREAM.UPDATE.S", {**config, "max_msgs_per_subject": 1})
+    shards.step(0)
+    assert len(shards.snapshot()["S"]["entries"]) > 300, "it takes several drains"
+    if restarted:
+        shards.restart(0)
+    shards.settle()
+    (log,) = shards.logs.values()
+    log.compact()
+    assert {sequence for _, sequence, _ in log.records.values()} == set(range(601, 901))
+    kept = [key for key, _ in shards.tables[0].scan(b"") if key.startswith((keys.BODY, keys.VALUE))]
+    assert len(kept) == 300

@@ -75,7 +75,7 @@ def pages(shards: Shards, asked: ReadRequest) -> Iterator[ReadReply]:
         if not reply.next:
             return
         asked = asked._replace(position=reply.next)
-        if not asked.last_per_subject:
+        if asked.reverse or not asked.last_per_subject:
             asked = asked._replace(end=reply.end, end_time=None)
     raise AssertionError("the read never ends")
 

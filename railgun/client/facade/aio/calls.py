@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from railgun.client import steps
@@ -22,7 +23,7 @@ from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
-from railgun.errors import StreamNameTaken
+from railgun.errors import BadBucket, BucketNotFound, StreamNameTaken
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.headers import HeaderInput, HeaderList
 from railgun.model.messages import PubAck, Reply, StreamInfo
@@ -153,7 +154,11 @@ class AsyncCalls(AsyncCloses):
         """All buckets, by the names of their streams."""
         found = [layout.bucket_among(info) for info in await self.streams()]
         handles = [AsyncBucket(self, coding(config)) for config in found if config is not None]
-        return [await handle.status() for handle in handles]
+        statuses: list[BucketStatus] = []
+        for handle in handles:
+            with suppress(BucketNotFound, BadBucket):  # it was deleted meanwhile
+                statuses.append(await handle.status())
+        return statuses
 
     # -- listening
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from railgun.client import steps
@@ -23,7 +24,7 @@ from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.steps import Steps
-from railgun.errors import StreamNameTaken
+from railgun.errors import BadBucket, BucketNotFound, StreamNameTaken
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.headers import HeaderInput, HeaderList
 from railgun.model.messages import PubAck, Reply, StreamInfo
@@ -154,7 +155,11 @@ class Calls(Closes):
         """All buckets, by the names of their streams."""
         found = [layout.bucket_among(info) for info in self.streams()]
         handles = [Bucket(self, coding(config)) for config in found if config is not None]
-        return [handle.status() for handle in handles]
+        statuses: list[BucketStatus] = []
+        for handle in handles:
+            with suppress(BucketNotFound, BadBucket):  # it was deleted meanwhile
+                statuses.append(handle.status())
+        return statuses
 
     # -- listening
 

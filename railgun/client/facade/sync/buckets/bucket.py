@@ -13,14 +13,13 @@ from railgun.client.buckets.coding import Coding
 from railgun.client.buckets.layout import bucket_of, replica_of, stream_of
 from railgun.client.buckets.reads import BucketReads, Indexed, find
 from railgun.client.buckets.watching import BucketWatch, Mode, WatchOptions
-from railgun.client.buckets.writes import BucketWrites, Ttl
+from railgun.client.buckets.writes import BucketWrites, Ttl, age_of
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
 from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.client.operations import streams
 from railgun.errors import BadBucket, KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.bucket_entry import Entry
-from railgun.model.durations import to_nanos
 
 if TYPE_CHECKING:
     from railgun.client.facade.sync.buckets.cached_bucket import CachedBucket
@@ -222,7 +221,7 @@ class Bucket:
 
     def purge_deletes(self, older_than: timedelta | float = HALF_AN_HOUR) -> int:
         """Remove markers of deletes and purges that are older, and what is kept behind younger ones; how many markers went (KV-27)."""
-        age, now = to_nanos(older_than), steps.run(self._reads.now())
+        age, now = age_of(older_than), steps.run(self._reads.now())
         removed = 0
         for found in self._newest(self._coding.patterns(None)):
             if found.is_delete:
