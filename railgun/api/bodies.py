@@ -17,7 +17,7 @@ from railgun.model.cluster_limits import API_LEVEL
 from railgun.model.durations import parse_rfc3339
 from railgun.model.refusals import BAD_REQUEST, NAME_HAS_PATH, STREAM_MISMATCH, Refusal, invalid_json
 from railgun.model.stream_config import ConfigModel, StreamConfig, by_known_names
-from railgun.semantics.streams.reading import GetRequest
+from railgun.semantics.streams.reading.gets import GetRequest
 from railgun.semantics.streams.removal import PurgeRequest
 
 _GREATEST = 2**63 - 1

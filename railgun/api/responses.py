@@ -17,8 +17,8 @@ from railgun.model.subjects import Filter
 from railgun.protocol.replies import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
-from railgun.semantics.streams import paging
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.reading import paging
 from railgun.semantics.streams.sourcing.origins import Origin
 
 SUBJECTS_PAGE = 100_000  # of the per-subject counts in a stream's info

@@ -29,8 +29,9 @@ from railgun.protocol.commands import ApiRequest
 from railgun.protocol.replies import Frame
 from railgun.protocol.statuses import MALFORMED_REQUEST, NO_RESPONDERS, REQUIRED_API_LEVEL, status_frame
 from railgun.semantics.steps import Memo, Steps
-from railgun.semantics.streams import reading, removal
+from railgun.semantics.streams import removal
 from railgun.semantics.streams.owned_stream import OwnedStream
+from railgun.semantics.streams.reading import gets
 
 _WITHOUT_BODY = frozenset({Operation.STREAM_DELETE, Operation.CONSUMER_DELETE, Operation.CONSUMER_INFO})
 
@@ -78,7 +79,7 @@ def _get(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | 
         return asked
     if not asked.fits_plain_get:
         return BAD_REQUEST  # said of a stream that does not exist as well
-    return STREAM_NOT_FOUND if stream is None else (yield from reading.plain_get(stream, asked))
+    return STREAM_NOT_FOUND if stream is None else (yield from gets.plain_get(stream, asked))
 
 
 def _delete_message(body: bytes, stream: OwnedStream | None, _memo: Memo) -> Steps[Frame | Refusal]:
@@ -117,5 +118,5 @@ def _direct_get(body: bytes, subject: str, stream: OwnedStream | None) -> Steps[
     if isinstance(asked, Refusal):
         return [status_frame(MALFORMED_REQUEST)]
     if subject:
-        return (yield from reading.direct_get_by_subject(stream, subject, asked))
-    return (yield from reading.direct_get(stream, asked))
+        return (yield from gets.direct_get_by_subject(stream, subject, asked))
+    return (yield from gets.direct_get(stream, asked))

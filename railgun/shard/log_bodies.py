@@ -10,7 +10,7 @@ from railgun.protocol.replies import Located
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.counters import Body, ReadBody
 from railgun.semantics.streams.publishing.outcomes import Stored
-from railgun.semantics.streams.reading import place_of
+from railgun.semantics.streams.reading.gets import place_of
 
 ReadLog = Callable[[Sequence[Located]], list[StoredMessage | None]]
 

@@ -15,7 +15,7 @@ first  then                        value
 ``o``  incarnation, sequence       exact log offset of that block, 8 bytes
 ``i``  incarnation, sequence       IdBlock of that block
 ``p``  incarnation, sequence       body of one message, where bodies are kept
-``v``  incarnation, subject        the same of a subject's only message: its sequence, 8 bytes, and its body
+``v``  incarnation, subject        the same of a subject's only message: its sequence, 8 bytes, its body and its time
 ``m``  incarnation                 how many consumers were ever made, 8 bytes
 ``q``  incarnation, number         ConsumerRecord
 ``w``  incarnation, number, block  PendingBlock of that consumer
@@ -58,6 +58,7 @@ OF_A_STREAM = (
 )
 
 _NUMBER = struct.Struct(">Q")
+NUMBER_BYTES = _NUMBER.size
 _LENGTHS = {
     **dict.fromkeys((CURSOR, CLOCK_SHIFT, NEXT_INCARNATION, CAPTURES, UNFINISHED), 1),
     **dict.fromkeys((STREAM, CONSUMERS_MADE, STRAY_TOTALS), 1 + _NUMBER.size),
@@ -69,6 +70,12 @@ _LENGTHS = {
 def number(value: int) -> bytes:
     """Eight bytes that sort as the number does."""
     return _NUMBER.pack(value)
+
+
+def number_in(value: bytes) -> int:
+    """The number that the bytes begin with."""
+    found: int = _NUMBER.unpack_from(value)[0]
+    return found
 
 
 def stream(incarnation: int) -> bytes:

@@ -13,7 +13,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,6 +69,14 @@ class RocksTable:
 
     def get(self, key: bytes) -> bytes | None:
         return read(self._db, key, self._path)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            values: Any = self._db.get(list(keys))
+        except Exception as error:
+            raise told(error, self._path) from error
+        found: list[bytes | None] = values
+        return found
 
     def floor(self, prefix: bytes, key: bytes) -> tuple[bytes, bytes] | None:
         cursor = self._db.iter()

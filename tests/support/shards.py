@@ -21,7 +21,7 @@ from railgun.protocol.replies import Frame, Located
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
-from railgun.semantics.streams.reading import located
+from railgun.semantics.streams.reading.gets import located
 from railgun.shard.core import ShardCore
 from railgun.shard.drain import Drain, Input, LogAppend, Rejected, Replies
 from railgun.state.table import MemoryTable, Reached

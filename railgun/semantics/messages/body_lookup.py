@@ -6,8 +6,9 @@ there, or beside their block on the owner's disk. Only kept bodies are state: th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from itertools import islice, takewhile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice, repeat, takewhile
+from typing import NamedTuple
 
 from railgun.model.headers import Headers
 from railgun.protocol import avro as wire
@@ -15,10 +16,21 @@ from railgun.protocol.columnar.columns import PackedBodies
 from railgun.semantics.messages.blocks import Block
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.index import MessageIndex
+from railgun.semantics.messages.kept_body import BodyReader
 from railgun.semantics.messages.recent import RecentMessages
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
+
+
+class Value(NamedTuple):
+    """A message that is kept under its subject."""
+
+    sequence: int
+    headers: Headers
+    payload: bytes
+    time: int  # ns; 0: only its block tells
+    size: int  # bytes in the table
 
 
 class BodyLookup:
@@ -36,6 +48,7 @@ class BodyLookup:
         # Where the removal of strays goes on: a table is slow where much was removed.
         self._swept_below = 0
         self._swept_values = b""
+        self._reader = BodyReader()
         # Whether a body is kept under the subject of its message, of which there is one at most: the next one replaces it.
         self.is_value: Callable[[int], bool] = lambda _: False
 
@@ -78,6 +91,23 @@ class BodyLookup:
             return [*headers, *more_headers], [*payloads, *more_payloads]
         return headers, payloads
 
+    def values_of(self, subjects: Sequence[str]) -> list[Value | None]:
+        """What is kept under each of the subjects, whether or not it is the newest message there."""
+        prefix = keys.all_of(keys.VALUE, self._incarnation)
+        names = [prefix + subject.encode("utf-8") for subject in subjects]
+        return list(map(self._value, names, self._overlay.get_many(names)))
+
+    def _value(self, key: bytes, data: bytes | None) -> Value | None:
+        if data is None:
+            return None
+        headers, payload, time = decoded(key, self._reader.read, data, keys.NUMBER_BYTES)
+        return Value(keys.number_in(data), headers, payload, time, len(data))
+
+    def is_recent(self, sequence: int) -> bool:
+        """Whether the message is as new as the newest of the shard that are in memory."""
+        oldest = None if self.recent is None else self.recent.first(self._incarnation)
+        return oldest is not None and sequence >= oldest
+
     def _find_recent(self, sequence: int) -> tuple[Headers, bytes] | None:
         """Among the newest of the shard."""
         return None if self.recent is None else self.recent.find(self._incarnation, sequence)
@@ -92,8 +122,8 @@ class BodyLookup:
             data = next((one[len(number) :] for one in found), None)
         if data is None:
             return None
-        body = decoded(key, wire.decode, "message_body", data)
-        return wire.headers_in(body["headers"]), body["payload"]
+        body = decoded(key, self._reader.read, data)
+        return list(body.headers), body.payload
 
     def _find_beside(self, base: int, sequence: int) -> tuple[Headers, bytes] | None:
         """Beside the block that begins at ``base``."""
@@ -114,10 +144,11 @@ class BodyLookup:
 
     # -- kept in the table
 
-    def keep(self, sequence: int, subject: str, headers: Headers, payload: bytes) -> None:
+    def keep(self, sequence: int, subject: str, headers: Headers, payload: bytes, time: int) -> None:
+        """``time``: when it was stored. A value has it beside it; of others only their blocks tell."""
         body = wire.encode_headers(headers) + wire.encode_bytes(payload)
         if self.is_value(sequence):
-            self._overlay.put(self._value_key(subject), keys.number(sequence) + body)
+            self._overlay.put(self._value_key(subject), keys.number(sequence) + body + wire.encode_time(time))
         else:
             self._overlay.put(self._key(sequence), body)
 
@@ -128,24 +159,29 @@ class BodyLookup:
         headers: list[Headers],
         payloads: list[bytes],
         gone: Collection[int],
+        times: Sequence[int] = (),
     ) -> None:
-        """Many, with consecutive sequences; those that are ``gone`` already are not kept at all."""
+        """Many, with consecutive sequences; those that are ``gone`` already are not kept at all.
+
+        ``times``: as in :meth:`keep`, for each; not needed where no subject has a limit, so that none is a value.
+        """
         as_values = self.is_value(first)
         prefix = keys.all_of(keys.VALUE if as_values else keys.BODY, self._incarnation)
         known: Headers | None = None
         head = b""
         kept: dict[bytes, bytes | None] = {}
-        for sequence, subject, given, payload in zip(
-            range(first, first + len(payloads)), subjects, headers, payloads, strict=True
+        sequences = range(first, first + len(payloads))
+        stored: Iterable[int] = times or repeat(0, len(payloads))
+        for sequence, subject, given, payload, time in zip(
+            sequences, subjects, headers, payloads, stored, strict=True
         ):
             if given is not known:  # most share them
                 known, head = given, wire.encode_headers(given)
+            body = head + wire.encode_bytes(payload)
             if as_values:
-                kept[prefix + subject.encode("utf-8")] = (
-                    keys.number(sequence) + head + wire.encode_bytes(payload)
-                )
+                kept[prefix + subject.encode("utf-8")] = keys.number(sequence) + body + wire.encode_time(time)
             elif sequence not in gone:
-                kept[prefix + keys.number(sequence)] = head + wire.encode_bytes(payload)
+                kept[prefix + keys.number(sequence)] = body
         self._overlay.change(kept)
 
     def drop(self, sequence: int, *, new: bool = False) -> None:

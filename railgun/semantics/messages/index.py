@@ -43,6 +43,10 @@ class MessageIndex(BlockStore):
         """Messages below this sequence lie in blocks."""
         return self._tail.base
 
+    def is_in_memory(self, sequence: int) -> bool:
+        """Whether looking at the message reads nothing from the table."""
+        return sequence >= self._tail.base or self._cached(sequence) is not None
+
     def entry(self, sequence: int) -> Entry | None:
         """The message, or None where there is none (any more)."""
         if sequence >= self._tail.base:

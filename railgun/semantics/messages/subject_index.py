@@ -80,6 +80,10 @@ class SubjectIndex:
         """The newest existing sequence on the subject, 0 if there is none."""
         return self._find(subject) >> COUNT_BITS
 
+    def held_last(self, subject: str) -> int:
+        """As :meth:`last`, 0 too if memory does not hold the subject."""
+        return self._held(subject) >> COUNT_BITS
+
     def oldest(self, subject: str) -> int:
         """The oldest existing sequence on the subject; only where sequences are kept, or there is at most one."""
         if self._sequences is None:

@@ -35,12 +35,14 @@ class LogKeys:
         # By this drain: key to sequence and subject, which is empty where no other message ever has the key.
         self._buried: dict[bytes, tuple[int, str]] = {}
         self.values_from = stream.last_seq + 1  # where bodies are kept under subjects
+        self.newest_from = self.values_from  # a value from here on is the newest message of its subject
         self.follow_limit()
 
-    def load(self, compacted: bool, own_from: int, values_from: int) -> None:
+    def load(self, compacted: bool, own_from: int, values_from: int, newest_from: int) -> None:
         """Take over what was recorded."""
         stream = self._stream
         self.values_from = stream.last_seq + 1 if values_from == NOT_KNOWN else values_from
+        self.newest_from = stream.last_seq + 1 if newest_from == NOT_KNOWN else newest_from
         limit = stream.config.max_msgs_per_subject
         if (
             own_from == NOT_KNOWN
@@ -60,6 +62,19 @@ class LogKeys:
     def is_value(self, sequence: int) -> bool:
         """Whether the table keeps the body of the message under its subject, as the log does: one at most has that key."""
         return self.compacted and sequence >= self.values_from and not 0 < self.own_from <= sequence
+
+    @property
+    def is_one_each(self) -> bool:
+        """Whether every subject has, and ever had, one message at most: the newest ones are kept under their subjects."""
+        return self.compacted and not self.own_from
+
+    def is_newest(self, sequence: int) -> bool:
+        """Whether a body of this sequence that is kept under a subject must be that of its newest message."""
+        return self.is_one_each and sequence >= max(self.newest_from, self.values_from)
+
+    def distrust_values(self) -> None:
+        """Bodies were not kept, and are from now on: there may be values of messages that were replaced or removed meanwhile."""
+        self.newest_from = self._stream.last_seq + 1
 
     def all_of(self, subjects: list[str], sequences: list[int]) -> list[bytes]:
         """The keys of many messages."""

@@ -93,7 +93,9 @@ class OwnedStream(StoredMessages):
         state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
         for field in RECORDED:
             setattr(state, field, record[field])
-        state.log_keys.load(record["compacted"], record["own_keys_from"], record["values_from"])
+        state.log_keys.load(
+            record["compacted"], record["own_keys_from"], record["values_from"], record["newest_from"]
+        )
         state.new_from = state.last_seq + 1
         state.unneeded = [Unneeded(**one) for one in record["unneeded"]]
         if not state.deleting:
@@ -112,6 +114,8 @@ class OwnedStream(StoredMessages):
         self._flush()
         self.window.expire(now)
         self.window.drop_expired()  # what has left the old window does not come back with a longer one
+        if config.allow_direct and not self.bodies.keeps:
+            self.log_keys.distrust_values()
         comes_to_interest = config.retention == "interest" != self.config.retention
         self._configure(config)
         self._by_subject.gone = self._subject_gone
@@ -192,7 +196,7 @@ class OwnedStream(StoredMessages):
         if expiry not in (0, NEVER):
             self.expiry.add(abs(expiry), sequence)
         if self.bodies.keeps:
-            self.bodies.keep(sequence, subject, headers, payload)
+            self.bodies.keep(sequence, subject, headers, payload, time)
         return sequence
 
     def is_wanted(self, subject: str) -> bool:
@@ -235,7 +239,8 @@ class OwnedStream(StoredMessages):
         )
         self._watch_ends(first, expiries)
         if self.bodies.keeps:
-            self.bodies.keep_run(first, subjects, headers, payloads, {sequence for sequence, _ in gone})
+            vanished = {sequence for sequence, _ in gone}
+            self.bodies.keep_run(first, subjects, headers, payloads, vanished, times)
         self._drop_bodies([one for one in self.log_keys.not_replaced(gone) if one[0] < first])
         self.log_keys.bury_replaced(gone)
         if self.consumers:
@@ -273,7 +278,8 @@ class OwnedStream(StoredMessages):
 
     def copy(self, sequence: int, headers: Headers, payload: bytes) -> None:
         """The table has the message from now on; it is the first that was not copied before."""
-        self.bodies.keep(sequence, "", headers, payload)  # its log is not compacted: it goes by its sequence
+        # Its log is not compacted: the body goes by its sequence.
+        self.bodies.keep(sequence, "", headers, payload, 0)
         self.copied_below = sequence + 1
 
     # -- removing

@@ -54,5 +54,6 @@ def write_record(stream: OwnedStream) -> None:
         "compacted": stream.log_keys.compacted,
         "own_keys_from": stream.log_keys.own_from,
         "values_from": stream.log_keys.values_from,
+        "newest_from": stream.log_keys.newest_from,
     } | {field: getattr(stream, field) for field in RECORDED}
     stream.overlay.put(keys.stream(stream.incarnation), wire.encode("stream_record", record))

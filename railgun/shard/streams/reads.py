@@ -8,9 +8,9 @@ from __future__ import annotations
 from railgun.model.refusals import STREAM_NOT_FOUND, TOO_MANY_REQUESTS, Refusal
 from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadRequest
 from railgun.semantics.steps import Steps
-from railgun.semantics.streams import paging
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.packed_gets import answer_one, answer_pack, refuse_pack
+from railgun.semantics.streams.reading import paging
+from railgun.semantics.streams.reading.packed_gets import answer_one, answer_pack, refuse_pack
 from railgun.shard.long_calls import Answer, Call, LongCalls, Turn
 from railgun.shard.open_drain import OpenDrain
 from railgun.shard.streams.owned import OwnedStreams

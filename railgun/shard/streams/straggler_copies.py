@@ -6,7 +6,7 @@ import logging
 
 from railgun.semantics.streams import stragglers
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.reading import place_of
+from railgun.semantics.streams.reading.gets import place_of
 from railgun.shard.log_bodies import LogUnreadable, ReadLog
 
 log = logging.getLogger("railgun.shard")

@@ -37,6 +37,7 @@ from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, Frame, Located, PackReply, ReplyBatch
 from railgun.protocol.sourcing import SourceCommand, SourceLease
 from railgun.protocol.topics import Names
+from railgun.semantics.messages.kept_body import BodyReader
 from railgun.shard.drain import Drain, LogAppend
 from railgun.worker.shards.transaction import DrainWriter, Prepared
 
@@ -176,12 +177,13 @@ CHANGELOG: dict[str, dict[str, Any]] = {
         "first_seq": 1, "last_seq": 41, "messages": 41, "bytes": 4_100, "last_time": TIME, "last_msg_id": "a-1",
         "log_end": 60, "compacted": True, "crowded": 2,
         "unneeded": [{"start": 1, "end": 5, "patterns": ["orders.>"]}], "copied_below": 9, "own_keys_from": 21, "values_from": 1,
+        "newest_from": 2,
     },
     "message_block": {
         "subjects": ["orders.a\0orders.b"], "subject_of": b"\x00\x00\x01\x00", "sizes": b"\x64\x00\x00\x00" * 2,
         "times": TIME.to_bytes(8, "little") * 2, "expiries": b"", "offset_floor": 50, "tombstones": b"\x02",
     },
-    "message_body": {"headers": [{"name": "kind", "value": b"\x00"}], "payload": b"one"},
+    "message_body": {"headers": [{"name": "kind", "value": b"\x00"}], "payload": b"one", "time": TIME},
     "id_block": {"time": TIME, "ids": ["a-1", "a-2"], "sequences": b""},
     "consumer_record": {
         "name": "C", "config": '{"name":"C"}', "created": TIME, "delivered_consumer": 5, "delivered_stream": 6,
@@ -301,20 +303,61 @@ def test_totals_of_a_version_before_sources_are_read() -> None:
 
 def test_streams_of_a_version_before_own_keys_are_read() -> None:
     sample = CHANGELOG["stream_record"]
-    older = bytes.fromhex(GOLDEN["stream_record"])[:-2]
-    assert avro.decode("stream_record", older) == sample | {"own_keys_from": -1, "values_from": -1}
+    older = bytes.fromhex(GOLDEN["stream_record"])[:-3]
+    lacking = {"own_keys_from": -1, "values_from": -1, "newest_from": -1}
+    assert avro.decode("stream_record", older) == sample | lacking
+
+
+def test_streams_of_a_version_before_newest_values_are_read() -> None:
+    sample = CHANGELOG["stream_record"]
+    older = bytes.fromhex(GOLDEN["stream_record"])[:-1]
+    assert avro.decode("stream_record", older) == sample | {"newest_from": -1}
+
+
+def test_bodies_of_a_version_before_times_are_read() -> None:
+    older = bytes.fromhex("02086b696e64020000066f6e65")
+    assert avro.decode("message_body", older) == CHANGELOG["message_body"] | {"time": 0}
+    assert BodyReader().read(older) == ([("kind", b"\0")], b"one", 0)
 
 
 @given(
     st.lists(st.tuples(st.text(max_size=80), st.binary(max_size=200)), max_size=3),
     st.binary(max_size=20) | st.integers(0, 20_000).map(bytes),
+    st.integers(0, 2**63 - 1),
 )
 def test_a_body_that_is_written_by_hand_is_what_its_schema_says(
-    headers: list[tuple[str, bytes]], payload: bytes
+    headers: list[tuple[str, bytes]], payload: bytes, time: int
 ) -> None:
-    by_hand = avro.encode_headers(headers) + avro.encode_bytes(payload)
-    fields = {"headers": avro.headers_out(headers), "payload": payload}
+    by_hand = avro.encode_headers(headers) + avro.encode_bytes(payload) + avro.encode_time(time)
+    fields = {"headers": avro.headers_out(headers), "payload": payload, "time": time}
     assert by_hand == avro.encode("message_body", fields)
+    reader = BodyReader()
+    for _ in range(2):  # the second time it knows the headers
+        read = reader.read(b"before" + by_hand, len("before"))
+        assert (list(read.headers), read.payload, read.time) == (headers, payload, time)
+
+
+@given(
+    st.lists(st.sampled_from([[], [("a", b"1")], [("a", b"1"), ("b", b"")]]), min_size=1, max_size=4),
+    st.binary(max_size=20),
+    st.integers(0, 40),
+    st.binary(max_size=1),
+)
+def test_a_body_that_is_read_by_hand_is_refused_as_by_its_schema(
+    before: list[list[tuple[str, bytes]]], payload: bytes, cut: int, more: bytes
+) -> None:
+    reader = BodyReader()
+    for headers in before:
+        whole = avro.encode_headers(headers) + avro.encode_bytes(payload) + avro.encode_time(TIME)
+        for data in (whole, whole[:cut] + more, whole + more):
+            try:
+                expected = avro.decode("message_body", data)
+            except avro.WireError:
+                with pytest.raises(avro.WireError):
+                    reader.read(data)
+            else:
+                found = reader.read(data)
+                assert found._asdict() | {"headers": avro.headers_out(found.headers)} == expected
 
 
 @pytest.mark.parametrize("name", OTHERS)

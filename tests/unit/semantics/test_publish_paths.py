@@ -101,9 +101,8 @@ def test_a_tighter_configuration_trims_at_once(
 def _as_recorded_once(state: OwnedStream) -> OwnedStream:
     key = keys.stream(1)
     record = wire.decode("stream_record", state.overlay.get(key) or b"")
-    state.overlay.put(
-        key, wire.encode("stream_record", record | {"own_keys_from": NOT_KNOWN, "values_from": NOT_KNOWN})
-    )
+    lacking = dict.fromkeys(("own_keys_from", "values_from", "newest_from"), NOT_KNOWN)
+    state.overlay.put(key, wire.encode("stream_record", record | lacking))
     return OwnedStream.load(state.overlay, 1, Names())
 
 

@@ -137,6 +137,12 @@ def test_every_table_answers_alike(
                 expected.clear()
                 for overlay in overlays:
                     overlay.clear()
+        wanted = [key for _, key in asked]
+        for overlay in overlays:
+            assert overlay.get_many(wanted) == [expected.get(key) for key in wanted]
+        for table in tables:
+            assert table.get_many(wanted) == [naive.get(key) for key in wanted]
+            assert table.get_many([]) == []
         for prefix, key in asked:
             for overlay in overlays:
                 assert overlay.changes == expected.changes

@@ -44,9 +44,11 @@ def publish_increments(
     totals: dict[str, int] = {}
     overheads: dict[str, int] = {}
     extra = state.measure.headers + _INCREMENT_BYTES
-    for subject in dict.fromkeys(subjects):
+    different = dict.fromkeys(subjects)
+    entries = state.totals.get_all(different)
+    for subject in different:
         overhead = state.overhead(subject)
-        found = _newest(state, subject, log, read)
+        found = _newest(state, subject, entries.get(subject), log, read)
         if overhead is None or found is None:
             return None
         totals[subject], overheads[subject] = found, overhead + extra
@@ -85,12 +87,17 @@ def publish_increments(
     return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
 
 
-def _newest(state: OwnedStream, subject: str, log: Stored, read: counters.ReadBody | None) -> int | None:
-    """The total of the subject, 0 if it has no message; None: it needs a closer look."""
+def _newest(
+    state: OwnedStream,
+    subject: str,
+    found: CounterTotal | None,
+    log: Stored,
+    read: counters.ReadBody | None,
+) -> int | None:
+    """The total of the subject, whose entry this is; 0 if it has no message; None: it needs a closer look."""
     last = state.last_of(subject)
     if not last:
         return 0
-    found = state.totals.get(subject)
     if found is None or found.sequence != last:
         looked_at = counters.newest(state, subject, log, read)
         if not isinstance(looked_at, CounterTotal):

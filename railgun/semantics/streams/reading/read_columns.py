@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from railgun.model.cluster_limits import LARGE_MESSAGE
-from railgun.model.headers import MAX_HEADER_BYTES, MSG_SIZE, Headers
+from railgun.model.headers import MAX_HEADER_BYTES, MSG_SIZE, Headers, is_tombstone
 from railgun.protocol.columnar.read_records import HEADERS, HERE, INDEX, WHOLE, ReadReply
 from railgun.semantics.messages.blocks import Block
+from railgun.semantics.messages.body_lookup import Value
 from railgun.semantics.streams.owned_stream import Entry, OwnedStream
 
 MOST_BYTES = 4_194_304  # an answer is one record
@@ -39,6 +40,8 @@ class ReadColumns:
             int, int
         ] = {}  # offsets in the log of what is not at hand, by place in the columns
         self._tombstones: list[int] = []
+        self._known: Headers = ()  # of the value that was added last, and whether they make it a tombstone
+        self._buries = False
 
     def __len__(self) -> int:
         return len(self._sequences)
@@ -66,6 +69,23 @@ class ReadColumns:
             range(entry.sequence, entry.sequence + 1),
             [entry.size],
         )
+        return True
+
+    def add_value(self, subject: str, value: Value) -> bool:
+        """Take one message that was found under its subject, if there is room for it."""
+        cost = value.size + 4 * len(subject) + _EACH
+        if self.is_full or (cost > self._room and len(self)):
+            return False
+        self._room -= cost
+        if value.headers is not self._known:  # most share them
+            self._known, self._buries = value.headers, is_tombstone(value.headers)
+        if self._buries:
+            self._tombstones.append(len(self))
+        self._sequences.append(value.sequence)
+        self._times.append(value.time)
+        self._subjects.append(subject)
+        self._headers.append(value.headers)
+        self._payloads.append(value.payload)
         return True
 
     def add_run(self, block: Block, first: int, behind: int) -> int:

@@ -18,7 +18,7 @@ from railgun.semantics.messages.searching import MOST_BLOCKS, SUBJECTS
 from railgun.semantics.messages.subject_search import BEGINNING, Place
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import OwnedStream
-from railgun.semantics.streams.read_columns import ReadColumns
+from railgun.semantics.streams.reading.read_columns import ReadColumns
 
 _FEW_SUBJECTS = 10_000  # so many are put in order without a second thought
 _STEPS = SUBJECTS * MOST_BLOCKS

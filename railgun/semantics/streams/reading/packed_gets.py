@@ -1,6 +1,7 @@
 """Packs of gets: what one client has in flight, answered together (GET-01, GET-02, GET-03).
 
-They are looked up in the order of their sequences: neighbours share a block, and its bodies.
+They are looked up in the order of their sequences: neighbours share a block, and its bodies. The newest messages of subjects that are kept
+under them, and are not in memory, are read from the table together.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from railgun.model.refusals import BAD_REQUEST, NO_MESSAGE_FOUND, Refusal
 from railgun.model.subjects import Filter, has_wildcard
 from railgun.protocol.columnar.read_records import BY_SEQUENCE, LAST, GetPack, ReadReply
 from railgun.semantics.messages import searching
+from railgun.semantics.messages.body_lookup import Value
 from railgun.semantics.steps import Steps
 from railgun.semantics.streams.owned_stream import Entry, OwnedStream
-from railgun.semantics.streams.read_columns import ReadColumns
+from railgun.semantics.streams.reading.newest_values import is_in_memory, read_newest
+from railgun.semantics.streams.reading.read_columns import ReadColumns
 
 
 class PackedAnswers(NamedTuple):
@@ -29,7 +32,10 @@ def answer_pack(stream: OwnedStream, pack: GetPack) -> PackedAnswers:
     found: list[tuple[int, int]] = []  # sequence and index
     refused: list[tuple[int, Refusal]] = []
     longer: list[int] = []
+    values = _values(stream, pack)
     for index, sequence in enumerate(pack.sequences):
+        if index in values:
+            continue
         place = _place(stream, pack, index, sequence)
         if place is None:
             longer.append(index)
@@ -38,7 +44,7 @@ def answer_pack(stream: OwnedStream, pack: GetPack) -> PackedAnswers:
         else:
             found.append((place, index))
     found.sort()
-    return PackedAnswers(_replies(stream, pack, found, refused), longer)
+    return PackedAnswers(_replies(stream, pack, found, values, refused), longer)
 
 
 def answer_one(stream: OwnedStream | None, pack: GetPack, index: int) -> Steps[ReadReply]:
@@ -55,6 +61,24 @@ def refuse_pack(pack: GetPack, refusal: Refusal, indexes: Iterable[int] | None =
     """The answer to gets that are all refused."""
     chosen = range(len(pack)) if indexes is None else indexes
     return ReadReply(pack.request, refusals=[(index, refusal) for index in chosen])
+
+
+def _values(stream: OwnedStream, pack: GetPack) -> dict[int, Value]:
+    """The messages of those gets that the table answers by one entry each, by index."""
+    if not stream.bodies.keeps or not stream.log_keys.is_one_each:
+        return {}
+    away = [
+        index
+        for index, form in enumerate(pack.forms)
+        if form == LAST and _is_away(stream, pack.subjects[index], pack.sequences[index])
+    ]
+    found = read_newest(stream, [pack.subjects[index] for index in away])
+    return {index: value for index, value in zip(away, found, strict=True) if value is not None}
+
+
+def _is_away(stream: OwnedStream, subject: str, sequence: int) -> bool:
+    """Whether the get is a valid one of a subject whose newest message is not in memory."""
+    return bool(subject) and sequence >= 0 and not has_wildcard(subject) and not is_in_memory(stream, subject)
 
 
 def _place(stream: OwnedStream, pack: GetPack, index: int, sequence: int) -> int | Refusal | None:
@@ -84,11 +108,21 @@ def _search(stream: OwnedStream, pack: GetPack, index: int) -> Steps[Entry | Non
 
 
 def _replies(
-    stream: OwnedStream, pack: GetPack, found: list[tuple[int, int]], refused: list[tuple[int, Refusal]]
+    stream: OwnedStream,
+    pack: GetPack,
+    found: list[tuple[int, int]],
+    values: dict[int, Value],
+    refused: list[tuple[int, Refusal]],
 ) -> list[ReadReply]:
     """As many answers as it takes: each fits into a record."""
     replies: list[ReadReply] = []
     columns, indexes = ReadColumns(stream), list[int]()
+    for index, value in values.items():
+        if not columns.add_value(pack.subjects[index], value):
+            replies.append(columns.reply(pack.request, indexes))
+            columns, indexes = ReadColumns(stream), []
+            columns.add_value(pack.subjects[index], value)
+        indexes.append(index)
     for sequence, index in found:
         entry = stream.entry(sequence)
         if entry is None:

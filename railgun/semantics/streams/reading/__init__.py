@@ -1,0 +1,1 @@
+"""Reading: one message, many at once, or a stream in order."""
