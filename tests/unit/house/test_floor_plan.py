@@ -23,6 +23,7 @@ SIDES: Final = {
     "client": ("client",),
     "common": ("model", "protocol", "kafka"),
     "cli": ("cli",),
+    "spark": ("spark",),
 }
 ORIGINAL, TWIN = "client/facade/aio", "client/facade/sync"  # the second is generated from the first
 

@@ -1,0 +1,80 @@
+"""The columns of a message, decoded from a record of Spark's Kafka source by SQL alone (docs/record-format.md).
+
+The twin of :mod:`railgun.protocol.log_record`: what is not a message there is not one here. Railgun's headers are the last three, so
+they are taken by their place; a search through all headers costs twice as much as the rest of the decoding.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from railgun.model import headers as h
+
+#: The columns of every frame, as Spark writes a schema.
+SCHEMA: Final = (
+    "sequence bigint, subject string, time timestamp, time_ns bigint, "
+    "headers map<string,string>, payload binary, offset bigint"
+)
+_OWN: Final = 3  # railgun's headers, at the end
+_NUMBER: Final = "try_cast(cast({0} as string) as bigint)"
+# Spark's cast also takes blanks and signs, which all sort below '0'; the cast refuses everything else.
+_DIGITS: Final = "{0} >= X'30' and substring({0}, -1, 1) >= X'30'"
+
+
+def _from_end(place: int) -> str:
+    return f"get(headers, size(headers) - {place})"
+
+
+_SEQUENCE: Final = f"{_from_end(3)}.value"
+_TIME: Final = f"{_from_end(2)}.value"
+_SUBJECT: Final = "substring_index(cast(key as string), '\\0', 1)"
+# The first of several headers of one name counts, as in the facade. A value that is not UTF-8 has U+FFFD in place of such bytes.
+_PUBLISHED: Final = f"""
+    case when size(headers) = {_OWN} then cast(map() as map<string,string>)
+    else map_from_entries(filter(
+        transform(
+            slice(headers, 1, size(headers) - {_OWN}),
+            x -> struct(x.key as key, coalesce(make_valid_utf8(cast(x.value as string)), '') as value)
+        ),
+        (x, i) -> array_position(transform(headers, y -> y.key), x.key) = i + 1
+    )) end
+"""
+
+
+def messages(records: DataFrame, incarnation: int, first: int = 1, last: int | None = None) -> DataFrame:
+    """The messages of one incarnation among the records of a log, by sequence; tombstones, foreign and damaged records are left out."""
+    time = _NUMBER.format(_TIME)
+    return records.where(_is_message(incarnation, max(first, 1), last)).select(
+        F.expr(_NUMBER.format(_SEQUENCE)).alias("sequence"),
+        F.expr(_SUBJECT).alias("subject"),
+        F.expr(f"timestamp_micros({time} div 1000)").alias("time"),
+        F.expr(time).alias("time_ns"),
+        F.expr(_PUBLISHED).alias("headers"),
+        F.col("value").alias("payload"),
+        F.col("offset"),
+    )
+
+
+def _is_message(incarnation: int, first: int, last: int | None) -> Column:
+    """Whether a record has the three headers in their places, well formed, and of this incarnation.
+
+    Spark computes a condition anew for each place in which it stands: each number is read once here.
+    """
+    number = _NUMBER.format(_SEQUENCE)
+    conditions = [
+        "value is not null",
+        f"{_from_end(1)}.key = '{h.LOG_INCARNATION}'",
+        f"{_from_end(1)}.value = X'{str(incarnation).encode('ascii').hex()}'",
+        f"{_from_end(3)}.key = '{h.LOG_SEQUENCE}'",
+        f"{_from_end(2)}.key = '{h.LOG_TIME}'",
+        _DIGITS.format(_SEQUENCE),
+        f"{number} >= {first}L" if last is None else f"{number} between {first}L and {last}L",
+        _DIGITS.format(_TIME),
+        f"{_NUMBER.format(_TIME)} is not null",
+        "substring(key, 1, 1) > X'00'",  # a key that is null or empty, or a marker's
+        "is_valid_utf8(cast(key as string))",
+    ]
+    return F.expr(" and ".join(f"({one})" for one in conditions))

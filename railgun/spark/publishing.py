@@ -1,0 +1,150 @@
+"""Rows of a frame as messages of a stream: plain records in ``<prefix>.commands``, decided by the owner of the stream.
+
+Nothing is ever written to the topic of a log. A task that Spark runs again sends its rows again, so each row needs an id that is the same each
+time; the owner then stores it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from railgun.model import headers as h
+from railgun.spark.cluster import Cluster
+from railgun.spark.outcomes import Outcome, Places, outcome_of
+from railgun.spark.places import committed_range
+from railgun.spark.rows import checked_columns, refuse_wrong_rows
+from railgun.spark.snapshot import Snapshot, snapshot
+
+Progress = Callable[[int, int], None]
+
+_LEAST_PATIENCE: Final = 60.0  # seconds for the owner's answer behind all rows
+_SLOWEST: Final = 2_000  # rows that an owner decides in a second, at the least
+_LOOK: Final = 0.5  # seconds between two calls of the progress
+
+
+class Published(NamedTuple):
+    """What became of the rows. ``reasons`` says why how many were refused."""
+
+    sent: int
+    stored: int
+    duplicates: int
+    refused: int
+    reasons: Mapping[str, int] = {}
+
+
+def publish(
+    df: DataFrame,
+    stream: str,
+    *,
+    ids: str | None = "msg_id",
+    server: str | None = None,
+    prefix: str = "railgun",
+    kafka: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Published:
+    """Publish each row to the stream, and return when its owner has decided all of them.
+
+    Columns: ``subject``, ``payload`` (binary or string; null is an empty one), ``headers`` (a map of strings; may be left out) and the one that
+    ``ids`` names, with an id for each row; more are ignored. An id must follow from the data: of the source, its partition and offset, say, or
+    of a key. ``monotonically_increasing_id`` numbers the rows of each run anew, so that a task that runs again stores its rows twice and a second
+    run drops other rows as duplicates. The window of the stream (``duplicate_window``) must be longer than the time until a run is repeated.
+    ``ids=None``: without ids, at least once.
+
+    The frame is computed once and kept for the call. Rows without a valid subject, without an id or too large are refused, by their number and an
+    example, before anything is sent (ConfigError). What the owner refuses is counted, and is in ``<prefix>.rejected``. ``progress`` is
+    called with the rows that are decided and all. Raises StreamNotFound, and what a connection raises.
+    """
+    cluster = Cluster(server, prefix, kafka)
+    rows = checked_columns(df, ids).persist()
+    try:
+        with cluster.connect() as rg:
+            before = snapshot(rg, stream, gaps=False)
+        total = refuse_wrong_rows(rows, stream)
+        if not total:
+            return Published(0, 0, 0, 0)
+        places = _places(cluster, before)
+        cluster.write(_records(rows, stream, before), cluster.names.commands)
+        after = _decided(cluster, stream, before, places, total, progress)
+        outcome = outcome_of(rows, stream, cluster, before, after, places)
+    finally:
+        rows.unpersist()
+    return _published(total, outcome)
+
+
+def _published(total: int, outcome: Outcome) -> Published:
+    reasons = outcome.refused
+    refused = sum(reasons.values())
+    stored = total - refused if outcome.stored is None else outcome.stored
+    return Published(total, stored, max(0, total - refused - stored), refused, reasons)
+
+
+def _places(cluster: Cluster, before: Snapshot) -> Places:
+    """Where commands and rejected records end before anything is sent."""
+    _, commands = committed_range(cluster.settings, cluster.names.commands, before.partition)
+    _, rejected = committed_range(cluster.settings, cluster.names.rejected, before.partition)
+    return Places(commands, rejected)
+
+
+def _records(rows: DataFrame, stream: str, before: Snapshot) -> DataFrame:
+    """The rows as plain records for the partition of the stream."""
+    return rows.select(
+        F.lit(stream.encode("utf-8")).alias("key"),
+        F.col("payload").alias("value"),
+        F.lit(before.partition).alias("partition"),
+        _record_headers().alias("headers"),
+    )
+
+
+def _record_headers() -> Column:
+    """The headers of a record: the subject, the id, and those of the row."""
+    subject = F.struct(
+        F.lit(h.PLAIN_SUBJECT).alias("key"), F.encode(F.col("subject"), "utf-8").alias("value")
+    )
+    ids = F.when(
+        F.col("msg_id").isNotNull(),
+        F.array(F.struct(F.lit(h.MSG_ID).alias("key"), F.encode(F.col("msg_id"), "utf-8").alias("value"))),
+    ).otherwise(F.array())
+    return F.concat(F.array(subject), ids, F.col("headers"))
+
+
+def _decided(
+    cluster: Cluster, stream: str, before: Snapshot, places: Places, total: int, progress: Progress | None
+) -> Snapshot:
+    """The stream once every row is decided: its owner answers a question behind the commands in their order."""
+    with cluster.connect(_LEAST_PATIENCE + total / _SLOWEST) as rg:
+        if progress is None:
+            return snapshot(rg, stream, gaps=False)
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(snapshot, rg, stream, gaps=False)
+            _watch(
+                asked,
+                cluster,
+                before.partition,
+                lambda end: progress(max(0, min(end - places.commands, total)), total),
+            )
+            after = asked.result()
+    progress(total, total)
+    return after
+
+
+def _watch(asked: Future[Snapshot], cluster: Cluster, partition: int, reached: Callable[[int], None]) -> None:
+    """Tell how far the owner is, by the offsets that it commits for those who watch, until it has answered."""
+    consumer = Consumer(cluster.settings.consumer(group_id=cluster.names.group))  # never joins: it only asks
+    last = -1
+    try:
+        while not wait([asked], _LOOK).done:
+            try:
+                (place,) = consumer.committed([TopicPartition(cluster.names.commands, partition)], timeout=5)
+            except KafkaException:
+                continue  # a bar that stands still is no reason to fail
+            if place.offset > last:
+                last = place.offset
+                reached(last)
+    finally:
+        consumer.close()

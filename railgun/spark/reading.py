@@ -1,0 +1,201 @@
+"""Streams as frames: a batch of what a stream holds, or a query that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from railgun.client.facade.railgun import Railgun
+from railgun.errors import ConfigError
+from railgun.model.messages import StoredMessage
+from railgun.spark.cluster import Cluster
+from railgun.spark.columns import SCHEMA, messages
+from railgun.spark.gaps import without
+from railgun.spark.places import LogSearch, searching
+from railgun.spark.snapshot import Snapshot, snapshot
+from railgun.spark.wildcards import subject_filter
+
+Place = int | datetime | str
+
+FIRST: Final = "first"
+NEW: Final = "new"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = 2**63 - 1
+
+
+class Span(NamedTuple):
+    """What is asked for: sequences and times (ns), both ends included."""
+
+    first: int = 1
+    last: int = _LATEST
+    since: int | None = None
+    until: int | None = None
+
+    def in_time(self, rows: DataFrame) -> DataFrame:
+        """The rows between the two times."""
+        if self.since is not None:
+            rows = rows.where(F.col("time_ns") >= self.since)
+        return rows if self.until is None else rows.where(F.col("time_ns") <= self.until)
+
+
+def read(
+    spark: SparkSession,
+    stream: str,
+    *,
+    filter: str | None = None,
+    start: Place = FIRST,
+    end: Place | None = None,
+    server: str | None = None,
+    prefix: str = "railgun",
+    kafka: Mapping[str, Any] | None = None,
+    all: bool = False,
+) -> DataFrame:
+    """The messages that a stream holds now, as rows: what it is asked for, and no more, is read from Kafka.
+
+    ``start`` and ``end``, both included: a sequence, a datetime with a time zone, ``"first"`` or ``"new"``. ``filter``: a subject, wildcards
+    allowed. ``all``: with messages that were removed, as far as they are still in the log. ``kafka``: librdkafka's settings, as for
+    ``railgun.connect``.
+
+    The frame is as of this call, however often and late it is computed; what is removed from the log meanwhile is absent then. A message whose
+    record was trimmed before its time is told by the owner, and has no offset. Raises ConfigError, StreamNotFound, and what a connection raises.
+    """
+    cluster = Cluster(server, prefix, kafka)
+    topic = cluster.names.log(stream)
+    condition = None if filter is None else subject_filter("subject", filter)
+    with cluster.connect() as rg:
+        now = snapshot(rg, stream, gaps=not all)
+        span = _span(start, end, now, all=all)
+        if span.first > span.last:
+            return spark.createDataFrame([], SCHEMA)
+        with searching(cluster.settings, topic, now.incarnation) as log:
+            begin, until = _bounds(log, span, now.last)
+            stragglers = _stragglers(rg, stream, now, log, span)
+    rows = None
+    if begin < until:
+        records = cluster.batch(spark, topic, 0, begin, until)
+        rows = messages(records, now.incarnation, span.first, span.last)
+    if stragglers:
+        copies = spark.createDataFrame([_row(one) for one in stragglers], SCHEMA)
+        rows = copies if rows is None else rows.unionByName(copies)
+    if rows is None:
+        return spark.createDataFrame([], SCHEMA)
+    return _chosen(rows, now, span, condition)
+
+
+def read_stream(
+    spark: SparkSession,
+    stream: str,
+    *,
+    filter: str | None = None,
+    start: Place = FIRST,
+    server: str | None = None,
+    prefix: str = "railgun",
+    kafka: Mapping[str, Any] | None = None,
+    all: bool = False,
+    max_per_batch: int | None = None,
+) -> DataFrame:
+    """The messages of a stream as a streaming frame: those that it holds, then each that is stored.
+
+    What was removed is known as of this call: a message that is removed later may still come, and one whose record was trimmed before its time does
+    not (:func:`read` has it). A query that begins again from its checkpoint goes on where it was, whatever ``start`` says. A
+    checkpoint belongs to one stream: for one that was deleted and made again, give another. ``max_per_batch`` bounds a
+    micro-batch, in offsets of Kafka. The rest is as in :func:`read`.
+    """
+    if max_per_batch is not None and max_per_batch < 1:
+        raise ConfigError(
+            f"{max_per_batch!r} is not a valid max_per_batch: give a number of records, or None"
+        )
+    cluster = Cluster(server, prefix, kafka)
+    topic = cluster.names.log(stream)
+    condition = None if filter is None else subject_filter("subject", filter)
+    with cluster.connect() as rg:
+        now = snapshot(rg, stream, gaps=not all)
+        span = _span(start, None, now, all=all)._replace(last=_LATEST)
+        with searching(cluster.settings, topic, now.incarnation) as log:
+            begin, _ = _bounds(log, span, _LATEST)
+    records = cluster.stream(spark, topic, begin, max_per_batch)
+    return _chosen(messages(records, now.incarnation, span.first), now, span, condition)
+
+
+def _chosen(rows: DataFrame, now: Snapshot, span: Span, condition: Column | None) -> DataFrame:
+    rows = span.in_time(rows)
+    if condition is not None:
+        rows = rows.where(condition)
+    return without(rows, [run for run in now.gaps if run[1] >= span.first and run[0] <= span.last])
+
+
+# ------------------------------------------------------------ places
+
+
+def _span(start: Place, end: Place | None, now: Snapshot, *, all: bool) -> Span:
+    """The sequences and times between two places of a stream as it is now; ``all``: also below its first message."""
+    lowest = 1 if all else now.first
+    span = Span(lowest, now.last)
+    if start == NEW:
+        span = span._replace(first=now.last + 1)
+    elif isinstance(start, datetime):
+        span = span._replace(since=_nanos(start))
+    elif start != FIRST:
+        span = span._replace(first=max(_sequence(start), lowest))
+    if isinstance(end, datetime):
+        # A time is exact to the microsecond, and a message to the nanosecond: its own time is never before it.
+        return span._replace(until=_nanos(end) + 999)
+    if end == FIRST:
+        return span._replace(last=min(now.first, now.last))
+    if end is None or end == NEW:
+        return span
+    return span._replace(last=min(_sequence(end), now.last))
+
+
+def _sequence(place: object) -> int:
+    if not isinstance(place, int) or isinstance(place, bool) or place < 1:
+        raise ConfigError(
+            f"{place!r} is not a valid place in a stream: give a sequence, a datetime, {FIRST!r} or {NEW!r}"
+        )
+    return place
+
+
+def _nanos(place: datetime) -> int:
+    if place.tzinfo is None:
+        raise ConfigError(f"{place!r} is not a valid place in a stream: the datetime has no time zone")
+    return (place - _EPOCH) // timedelta(microseconds=1) * 1_000
+
+
+def _bounds(log: LogSearch, span: Span, last: int) -> tuple[int, int]:
+    """The offsets between which all messages of the span lie, in a log whose last message is known."""
+    begin, end = log.begin, log.end
+    if span.first > 1 or span.since is not None:
+        since = span.since or 0
+        begin, _ = log.below(lambda found: found[1] >= span.first and found[2] >= since)
+    if span.until is not None or span.last < last:
+        until = _LATEST if span.until is None else span.until
+        _, end = log.below(lambda found: found[1] > span.last or found[2] > until)
+    return begin, end
+
+
+def _stragglers(rg: Railgun, stream: str, now: Snapshot, log: LogSearch, span: Span) -> list[StoredMessage]:
+    """Messages that the stream holds and the log no longer: the owner trimmed past them (docs/design/0012)."""
+    first = log.first()
+    begins = now.last + 1 if first is None else first[1]
+    if now.empty or now.first >= begins or span.first >= begins:
+        return []
+    return list(rg.stream(stream).read(start=max(now.first, span.first), end=min(begins - 1, span.last)))
+
+
+def _row(message: StoredMessage) -> tuple[Any, ...]:
+    named: dict[str, str] = {}
+    for name, value in message.headers:
+        named.setdefault(name, value.decode("utf-8", "replace"))
+    return (
+        message.sequence,
+        message.subject,
+        message.time,
+        message.time_ns,
+        named,
+        bytearray(message.payload),
+        None,
+    )

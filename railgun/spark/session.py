@@ -1,0 +1,152 @@
+"""A Spark session that reads and writes railgun's topics: pinned jars, a fitting Java, quiet logs, UTC.
+
+What Spark takes only from its environment is set while its JVM starts. Nothing here talks to Kafka.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from railgun.errors import ConfigError
+from railgun.kafka.embedded.java import find_java
+from railgun.kafka.processes import process_alive
+from railgun.spark.jars import SPARK_VERSION, spark_jars
+
+JAVA_VERSIONS: Final = (17, 21)
+_LOOPBACK: Final = "127.0.0.1"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: the JVM is there before this program
+_FOLDER: Final = re.compile(r"railgun-spark-(\d+)-.+")
+_LOG: Final = Path(__file__).with_name("log4j2.properties")
+_JARS: Final = "spark.jars"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOCAL_DIR: Final = "spark.local.dir"
+
+# These may be changed while a session runs.
+_SQL: Final[dict[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are data, not an error of the query
+}
+
+
+def session(
+    name: str = "railgun", *, master: str = "local[*]", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The Spark session of this process, which has Kafka's source and sink. ``config`` goes over railgun's own settings.
+
+    A session that runs already is given as it is, if it has the jars. Under spark-submit the master and the jars are those of its
+    arguments (:func:`submit_args`). Raises ConfigError, JarsUnavailable and NoJava, each in one sentence.
+    """
+    _check_version(pyspark.__version__)
+    given = dict(config or {})
+    if SparkContext._active_spark_context is not None:
+        return _with_source(SparkSession.builder.config(map={**_SQL, **given}).getOrCreate())
+    if _SUBMITTED in os.environ:
+        builder = SparkSession.builder.appName(name).config(map={**_SQL, **given})
+        return _with_source(builder.getOrCreate())
+    builder = SparkSession.builder.appName(name).master(master).config(map={**_settings(given)})
+    with _environment(local=master.startswith("local")):
+        return builder.getOrCreate()
+
+
+def submit_args() -> list[str]:
+    """The arguments for spark-submit, which takes no jars from a program: ``spark-submit <these> job.py``."""
+    _check_version(pyspark.__version__)
+    settings = {
+        **_SQL,
+        "spark.ui.showConsoleProgress": "false",
+        _JAVA_OPTIONS: _java_options(),
+    }
+    arguments = ["--jars", ",".join(map(str, spark_jars()))]
+    for name, value in settings.items():
+        arguments += ["--conf", f"{name}={value}"]
+    return arguments
+
+
+def _check_version(installed: str) -> None:
+    if installed != SPARK_VERSION:
+        raise ConfigError(
+            f"pyspark {installed} does not fit the jars, which are of Spark {SPARK_VERSION}: "
+            f"pip install 'pyspark=={SPARK_VERSION}'"
+        )
+
+
+def _with_source(spark: SparkSession) -> SparkSession:
+    """The session, if it can read Kafka."""
+    jars = spark.sparkContext.getConf().get(_JARS) or ""
+    if "spark-sql-kafka-0-10" not in jars:
+        raise ConfigError(
+            "this Spark session has no Kafka source: make it with railgun.spark.session(), "
+            "or start the program with spark-submit and railgun.spark.submit_args()"
+        )
+    return spark
+
+
+def _settings(given: Mapping[str, str]) -> dict[str, str]:
+    """The configuration of a session that is started here; lists that both give are joined."""
+    settings = {
+        **_SQL,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **given,
+        _JARS: ",".join([*map(str, spark_jars()), *filter(None, [given.get(_JARS)])]),
+        _JAVA_OPTIONS: " ".join([_java_options(), *filter(None, [given.get(_JAVA_OPTIONS)])]),
+    }
+    if _LOCAL_DIR not in given:
+        settings[_LOCAL_DIR] = str(_local_folder())
+    return settings
+
+
+def _java_options() -> str:
+    return f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
+
+
+def _local_folder() -> Path:
+    """A folder for what Spark spills, gone with this process. What a killed driver left goes with the next one."""
+    top = Path(tempfile.gettempdir())
+    for left in top.glob("railgun-spark-*"):
+        owner = _FOLDER.fullmatch(left.name)
+        if owner is not None and not process_alive(int(owner.group(1))):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"railgun-spark-{os.getpid()}-", dir=top))
+    atexit.register(_clear, folder, os.getpid())
+    return folder
+
+
+def _clear(folder: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a forked child: the session is not its own
+        return
+    context = SparkContext._active_spark_context
+    if context is not None:
+        context.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _environment(*, local: bool) -> Iterator[None]:
+    """What the JVM and its Python workers inherit. The Java is this process's own business again afterwards."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    before = os.environ.get("JAVA_HOME")
+    java = find_java(JAVA_VERSIONS, "Spark")
+    os.environ["JAVA_HOME"] = str(java.resolve().parent.parent)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before

@@ -1,0 +1,160 @@
+"""Archives: each message once and as the stream has it, whatever interrupts them, and never of two streams."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import railgun
+from railgun.errors import ConfigError
+from tests.pipelines.conftest import Kill
+from tests.support.naming import unique
+from tests.support.waiting import wait_until
+from topologies.archive import Archived, archive, read_archive, summary
+from topologies.place import Place
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+Row = tuple[int, str, int, str, tuple[tuple[str, str], ...]]
+
+
+def filled(rg: railgun.Railgun, count: int, **options: Any) -> str:
+    """A new stream with so many messages."""
+    name = unique("ARCHIVED")
+    rg.create_stream(name, subjects=[f"{name}.*"], **options)
+    publish(rg, name, count)
+    return name
+
+
+def publish(rg: railgun.Railgun, name: str, count: int) -> None:
+    futures = [
+        rg.publish_soon(f"{name}.{n % 5}", f"message {n}".encode() + bytes(n % 7), headers={"N": str(n)})
+        for n in range(count)
+    ]
+    for future in futures:
+        future.result()
+
+
+def live(rg: railgun.Railgun, name: str) -> list[Row]:
+    """What the facade gives: sequence, subject, time, hash of the payload, headers."""
+    return [
+        (
+            one.sequence,
+            one.subject,
+            one.time_ns,
+            hashlib.sha256(one.payload).hexdigest(),
+            tuple(sorted((key, value.decode()) for key, value in one.headers)),
+        )
+        for one in rg.stream(name).read()
+    ]
+
+
+def archived(spark: SparkSession, target: Path) -> list[Row]:
+    """The same from the files, as any reader of Parquet finds them."""
+    rows = spark.read.parquet(str(target)).select(
+        "sequence", "subject", "time_ns", f.sha2("payload", 256), f.array_sort(f.map_entries("headers"))
+    )
+    return sorted(
+        (number, subject, time, digest, tuple((key, value) for key, value in headers))
+        for number, subject, time, digest, headers in rows.collect()
+    )
+
+
+def test_an_archive_goes_on_after_its_driver_was_killed(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, tmp_path: Path
+) -> None:
+    name, target = filled(rg, 2_000), tmp_path / "archive"
+    second = target / "batch=1"
+    killed("archive", name, str(target), "--max-per-batch", "100", once=second.exists)
+    before = len(list(target.glob("batch=*/_SUCCESS")))
+    assert 0 < before < 20, "it was killed in the middle"
+
+    publish(rg, name, 100)
+    done = archive(spark, at, name, str(target), max_per_batch=1_000)
+    assert archived(spark, target) == live(rg, name)
+    assert (done.messages, done.first_seq, done.last_seq) == (2_100, 1, 2_100)
+
+
+def test_a_batch_that_was_half_written_is_replaced_and_a_whole_one_kept(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, target = filled(rg, 300), tmp_path / "archive"
+    archive(spark, at, name, str(target), max_per_batch=200)
+    newest = max(target.glob("_checkpoint/commits/[0-9]*"), key=lambda file: int(file.name))
+    batch = target / f"batch={newest.name}"
+
+    newest.unlink()  # as if it was killed before the checkpoint knew: it comes again
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    kept = {file.name for file in batch.rglob("*.parquet")}
+    archive(spark, at, name, str(target))
+    assert {file.name for file in batch.rglob("*.parquet")} == kept
+
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    (batch / "_SUCCESS").unlink()  # as if it was killed while it was written
+    archive(spark, at, name, str(target))
+    assert not {file.name for file in batch.rglob("*.parquet")} & kept
+    assert archived(spark, target) == live(rg, name)
+
+
+def test_an_empty_stream_odd_messages_and_folders_that_belong_to_others(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, target = filled(rg, 0), str(tmp_path / "archive")
+    assert archive(spark, at, name, target) == Archived(name, target, 0, 0, None, None)
+
+    producer = Producer({"bootstrap.servers": at.server, "partitioner": "murmur2_random"})
+    producer.produce(
+        f"{at.prefix}.commands", key=name, value=None, headers=[("Railgun-Subject", f"{name}.null")]
+    )
+    producer.flush(10)
+    rg.publish(f"{name}.empty", b"")
+    rg.publish(f"{name}.gone", b"secret")
+    rg.stream(name).delete_message(3)
+    rg.publish(f"{name}.odd", bytes(range(256)), headers=[("Twice", "a"), ("Twice", "b")])
+    done = archive(spark, at, name, target)
+    rows = {row["subject"]: row for row in read_archive(spark, target).collect()}
+    assert done.messages == len(rows) == 3
+    assert [bytes(rows[f"{name}.{one}"]["payload"]) for one in ("null", "empty", "odd")] == [
+        b"",
+        b"",
+        bytes(range(256)),
+    ]
+    assert rows[f"{name}.odd"]["headers"] == {"Twice": "a"}
+
+    with pytest.raises(ConfigError, match="belongs to another stream"):
+        archive(spark, at, filled(rg, 1), target)
+    rg.delete_stream(name)
+    rg.create_stream(name, subjects=[f"{name}.*"])
+    with pytest.raises(ConfigError, match=r"belongs to the stream .* that was created at"):
+        archive(spark, at, name, target)
+    assert summary(spark, target) == done
+
+    other = tmp_path / "photos"
+    other.mkdir()
+    (other / "cat.png").touch()
+    with pytest.raises(ConfigError, match=r"is not empty and has no _railgun\.json"):
+        archive(spark, at, name, str(other))
+
+
+def test_ctrl_c_ends_it_well(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, started: Callable[..., Any], tmp_path: Path
+) -> None:
+    name, target = filled(rg, 500), tmp_path / "archive"
+    with started("archive", name, str(target), "--follow", "--max-per-batch", "200") as process:
+        wait_until(lambda: (target / "batch=1/_SUCCESS").exists(), "it works", 60)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    said = (tmp_path / "driver.log").read_text()
+    assert "stopped: run it again to go on" in said
+    assert "Traceback" not in said
+    archive(spark, at, name, str(target))
+    assert archived(spark, target) == live(rg, name)

@@ -1,0 +1,106 @@
+"""Reports on dead letters and acknowledgements, and the commands: what they print and how they end."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from typer.testing import Result
+
+import railgun
+from tests.support.commands import done, invoke, said
+from tests.support.naming import unique
+from tests.support.waiting import wait_until
+from topologies.place import Place
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(spark: SparkSession, at: Place) -> Run:
+    """Runs a command of ``railgun pipeline`` in this process, with its session."""
+    where = ("--server", at.server, "--prefix", at.prefix)
+    return lambda *words: invoke("pipeline", *words, *where)
+
+
+def test_dead_letters_and_samples_are_reported(run: Run, rg: railgun.Railgun, tmp_path: Path) -> None:
+    name = unique("WORK")
+    work = rg.create_stream(name, subjects=[f"{name}.*"])
+    consumer = work.create_consumer("HANDS", sample_freq="100", dead_letter=f"{name}_DLQ")
+    for n in range(12):
+        rg.publish(f"{name}.{n % 2}", b"%d" % n)
+    with rg.advisories() as advisories:
+        for message in consumer.fetch(12, wait=20):
+            if message.sequence in (3, 5, 6):
+                message.term("broken" if message.sequence != 6 else "late")
+            else:
+                message.ack_sync()
+        seen = 0
+        while seen < 9:
+            event = next(advisories).json()
+            seen += event.get("stream") == name and event["type"].endswith("consumer_ack")
+    wait_until(lambda: rg.stream(f"{name}_DLQ").info().state.messages == 3, "the letters are there")
+
+    rows = json.loads(done(run("dead-letters", f"{name}_DLQ", "--json")))
+    assert [(row["subject"], row["consumer"], row["reason"], row["letters"]) for row in rows] == [
+        (f"{name}.0", "HANDS", "broken", 2),
+        (f"{name}.1", "HANDS", "late", 1),
+    ]
+    assert "broken" in done(run("dead-letters", f"{name}_DLQ"))
+
+    picture = tmp_path / "latency.png"
+    (row,) = json.loads(done(run("ack-latency", "--stream", name, "--plot", str(picture), "--json")))
+    assert (row["stream"], row["consumer"], row["samples"], row["redelivered"]) == (name, "HANDS", 9, 0)
+    assert 0 < row["min_ms"] <= row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_commands_go_round(run: Run, rg: railgun.Railgun, at: Place, tmp_path: Path) -> None:
+    name, copy, folder = unique("ROUND"), unique("COPY"), str(tmp_path / "archive")
+    rg.create_stream(name, subjects=[f"{name}.*"])
+    rg.create_stream(copy, subjects=[f"{copy}.*"])
+    for n in range(10):
+        rg.publish(f"{name}.{n % 2}", b"%d" % n)
+    assert json.loads(done(run("archive", name, folder, "--json")))["messages"] == 10
+    told = done(run("backfill", folder, copy, "--replace", f"{name}.={copy}."))
+    assert told == "10 messages: 10 stored, 0 were there, 0 were there once, 0 refused\n"
+    assert done(run("audit", copy)) == f"{copy}: 10 messages on 2 subjects: no differences\n"
+
+    producer = Producer({"bootstrap.servers": at.server})
+    producer.produce(f"{at.prefix}.log.{copy}", key=f"{copy}.0", value=b"not a message")
+    producer.flush(10)
+    found = run("audit", copy, "--json")
+    assert found.exit_code == 1
+    assert [one["kind"] for one in json.loads(found.stdout)["differences"]] == ["foreign"]
+
+    refused = run("backfill", folder, copy, "--replace", f"{name}.=elsewhere.", "--json")
+    assert refused.exit_code == 1
+    assert json.loads(refused.stdout)["refused"] == 10
+
+
+def test_faults_are_said_in_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wrong = run("archive", "NO_SUCH_STREAM", str(tmp_path / "none"))
+    assert (wrong.exit_code, "stream not found" in said(wrong)) == (1, True)
+    assert "is a cluster inside this process" in said(
+        invoke("pipeline", "audit", "ANY", "--server", "memory://x")
+    )
+    assert "is not KEY=VALUE" in said(run("audit", "ANY", "--conf", "nonsense"))
+    assert "is not BEGIN=INSTEAD" in said(run("backfill", str(tmp_path), "ANY", "--replace", "nonsense"))
+
+    imported = builtins.__import__
+
+    def without_spark(name: str, *given: Any, **more: Any) -> Any:
+        if name.startswith("pyspark"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return imported(name, *given, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without_spark)
+    missing = run("audit", "ANY")
+    assert (missing.exit_code, "pip install 'railgun[spark]'" in said(missing)) == (1, True)

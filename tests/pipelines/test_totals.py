@@ -1,0 +1,111 @@
+"""Totals: right and written once, in a stream and in a bucket, though a batch comes twice or the driver is killed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import railgun
+from railgun.errors import ConfigError
+from tests.pipelines.conftest import Kill
+from tests.support.naming import unique
+from topologies.place import Place
+from topologies.totals import Target, Totalled, totals
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+AT_ONCE = 0.1  # seconds: a window that helps nobody who comes back
+
+
+def sold(rg: railgun.Railgun, count: int) -> str:
+    """A stream of sales: each third on one of three subjects, at prices of 0.5, 1.5 and so on; every tenth has none."""
+    name = unique("SALES")
+    rg.create_stream(name, subjects=[f"{name}.*"])
+    futures = [
+        rg.publish_soon(f"{name}.{n % 3}", "no price" if n % 10 == 9 else json.dumps({"price": n + 0.5}))
+        for n in range(count)
+    ]
+    for future in futures:
+        future.result()
+    return name
+
+
+def expected(name: str, count: int) -> dict[str, tuple[int, float]]:
+    mine = {key: [n for n in range(count) if n % 3 == key] for key in range(3)}
+    return {
+        f"{name}.{key}": (len(all_of), sum(n + 0.5 for n in all_of if n % 10 != 9))
+        for key, all_of in mine.items()
+    }
+
+
+def told(messages: list[bytes]) -> dict[str, tuple[int, float]]:
+    found = [json.loads(payload) for payload in messages]
+    return {one["key"]: (one["count"], one["sum"]) for one in found}
+
+
+def forget_newest(checkpoint: Path) -> None:
+    """As if the driver was killed when the newest batch was written and the checkpoint did not know yet."""
+    newest = max(checkpoint.glob("_checkpoint/commits/[0-9]*"), key=lambda file: int(file.name))
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+
+def test_totals_go_on_after_their_driver_was_killed(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, tmp_path: Path
+) -> None:
+    name, into = sold(rg, 1_000), unique("TOTALS")
+    written = rg.create_stream(into, subjects=[f"{into}.>"], duplicate_window=AT_ONCE)
+    options = ["--into", into, "--subject", into, "--sum", "price", "--checkpoint", str(tmp_path / "state")]
+    killed("totals", name, *options, "--max-per-batch", "120", once=lambda: written.info().state.messages > 3)
+
+    totals(spark, at, name, Target(into, into), str(tmp_path / "state"), field="price", max_per_batch=500)
+    newest = [message.payload for message in written.read(last_per_subject=True)]
+    assert told(newest) == expected(name, 1_000)
+    ids = Counter(message.header("Nats-Msg-Id") for message in written.read())
+    assert set(ids.values()) == {1}
+    counts = [message.json()["count"] for message in written.read(f"{into}.{name}.0")]
+    assert counts == sorted(set(counts)), "a total never goes back"
+
+
+def test_a_batch_that_comes_twice_is_written_once_also_in_a_bucket_and_for_one_job_alone(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, into, bucket = sold(rg, 300), unique("TOTALS"), unique("TOTALS")
+    written = rg.create_stream(into, subjects=[f"{into}.>"], duplicate_window=AT_ONCE)
+    values = rg.create_bucket(bucket, dotted_keys=True)
+    for target in (Target(into, into), Target(bucket=bucket)):
+        state = tmp_path / str(target.bucket)
+        assert totals(spark, at, name, target, str(state), field="price") == Totalled(1, 3)
+        forget_newest(state)
+        assert totals(spark, at, name, target, str(state), field="price") == Totalled(1, 0)
+    assert (written.info().state.last_seq, values.status().values) == (3, 3)
+    assert told([entry.raw for entry in values.get_many(expected(name, 1)).values()]) == expected(name, 300)
+
+    with pytest.raises(ConfigError, match="belongs to another field"):
+        totals(spark, at, name, Target(into, into), str(tmp_path / "None"))
+    with pytest.raises(ConfigError, match="to a stream or to a bucket"):
+        Target(into, into, bucket)
+
+
+def test_windows_count_what_fell_into_them(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, bucket = sold(rg, 50), unique("WINDOWS")
+    values = rg.create_bucket(bucket)
+    totals(
+        spark,
+        at,
+        name,
+        Target(bucket=bucket),
+        str(tmp_path / "state"),
+        window="10 minutes",
+        filter=f"{name}.1",
+    )
+    found = [values.get(key).value for key in values.keys()]
+    assert sum(json.loads(value)["count"] for value in found) == 17
+    stored = rg.stream(name).get_last(f"{name}.1").time
+    begin = stored.replace(minute=stored.minute // 10 * 10)
+    assert f"{begin:%Y%m%dT%H%M00Z}" in set(values.keys())

@@ -1,0 +1,79 @@
+"""A streaming query that hands its batches to a function, one after the other, and can be stopped at any moment.
+
+The checkpoint names the offsets of a batch before the batch is begun. One that was interrupted, by Ctrl-C or ``kill -9``, comes
+again with the same number and the same offsets; the function must therefore store a batch that comes twice once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+Batch = Callable[[DataFrame, int], None]
+#: Told how much is done, and of how much: offsets of the log, which are more than its messages.
+Progress = Callable[[int, int], None]
+
+_LOOK: Final = 0.1  # seconds between two looks at a query that runs
+
+
+def run_batches(
+    frame: DataFrame,
+    batch: Batch,
+    checkpoint: str,
+    *,
+    follow: bool = False,
+    mode: str = "append",
+    progress: Progress | None = None,
+) -> None:
+    """Hand over all batches that are there, or with ``follow`` also those that come, until Ctrl-C.
+
+    Raises what the function raised, or Spark's StreamingQueryException.
+    """
+    failures: list[BaseException] = []
+
+    def guarded(rows: DataFrame, number: int) -> None:
+        try:
+            batch(rows, number)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    writer = frame.writeStream.foreachBatch(guarded).option("checkpointLocation", checkpoint).outputMode(mode)
+    query = (
+        writer.trigger(processingTime="500 milliseconds") if follow else writer.trigger(availableNow=True)
+    ).start()
+    try:
+        while query.isActive:
+            _tell(query, progress)
+            time.sleep(_LOOK)
+        query.awaitTermination()
+        _tell(query, progress)
+    except StreamingQueryException:
+        if failures:
+            raise failures[0] from None
+        raise
+    finally:
+        query.stop()
+
+
+def _tell(query: Any, progress: Progress | None) -> None:
+    told = query.lastProgress if progress is not None else None
+    if told is None or progress is None:
+        return
+    source = json.loads(told.json)["sources"][0]
+    start, end, latest = (_offset(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
+    progress(max(end, start), max(latest, end))
+
+
+def _offset(told: Any) -> int:
+    """The offset of the one partition; 0 where none is told."""
+    topics = json.loads(told) if isinstance(told, str) else told
+    if not topics:
+        return 0
+    (partitions,) = topics.values()
+    return sum(int(offset) for offset in partitions.values())

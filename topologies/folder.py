@@ -1,0 +1,107 @@
+"""A folder that a pipeline owns, on any file system that Spark knows, and the card that says what it belongs to.
+
+The card is the file ``_railgun.json``. Readers of Parquet pass over names that begin with an underscore.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from railgun.errors import ConfigError
+
+CARD: Final = "_railgun.json"
+CHECKPOINT: Final = "_checkpoint"
+FORMAT: Final = 1  # of the card and of what lies beside it
+
+
+class Folder:
+    """A folder by its path or URL; it is made when something is written to it."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.path = path.rstrip("/") or "/"
+        self._jvm: Any = spark._jvm
+        self._files: Any = self._at("").getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def inside(self, name: str) -> str:
+        """The path of a name in this folder."""
+        return f"{self.path}/{name}" if name else self.path
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file or folder of that name; an empty name asks for this folder itself."""
+        return bool(self._files.exists(self._at(name)))
+
+    def names(self) -> list[str]:
+        """The names in this folder, sorted; none if there is no folder."""
+        if not self.has(""):
+            return []
+        return sorted(one.getPath().getName() for one in self._files.listStatus(self._at("")))
+
+    def read(self, name: str) -> str:
+        source = self._files.open(self._at(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
+        finally:
+            source.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file that is not there yet, as a whole or not at all."""
+        unfinished = f"{name}.new"
+        out = self._files.create(self._at(unfinished), True)
+        try:
+            out.write(bytearray(text, "utf-8"))
+        finally:
+            out.close()
+        self._files.rename(self._at(unfinished), self._at(name))
+
+    def remove(self, name: str) -> None:
+        self._files.delete(self._at(name), True)
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.inside(name))
+
+    # ------------------------------------------------------------ the card
+
+    def card(self) -> dict[str, Any] | None:
+        """What the folder belongs to; None if it has no card. Raises ConfigError for one that is not a card."""
+        if not self.has(CARD):
+            return None
+        try:
+            found = json.loads(self.read(CARD))
+        except ValueError as error:
+            raise ConfigError(f"{self.inside(CARD)} is not valid JSON: {error}") from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ConfigError(
+                f"{self.inside(CARD)} is not a card of format {FORMAT}: another version wrote it"
+            )
+        return found
+
+    def claim(self, fields: dict[str, Any], *, own: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The card of this folder, written if there is none. ``own``: fields of a new card that nobody compares.
+
+        Raises ConfigError if the folder belongs to something else, or holds what no card explains.
+        """
+        found = self.card()
+        if found is None:
+            strange = [name for name in self.names() if name != f"{CARD}.new"]
+            if strange:
+                raise ConfigError(
+                    f"{self.path} is not empty and has no {CARD}: it holds {strange[0]}; name an empty folder"
+                )
+            found = {"format": FORMAT, **fields, **(own or {})}
+            self.write(CARD, json.dumps(found, indent=2, ensure_ascii=False))
+            return found
+        for name, wanted in fields.items():
+            if found.get(name) != wanted:
+                raise ConfigError(self._other(name, found.get(name), wanted, fields))
+        return found
+
+    def _other(self, name: str, there: object, wanted: object, fields: dict[str, Any]) -> str:
+        if name == "created":
+            return (
+                f"{self.path} belongs to the stream {fields['stream']} that was created at {there}; the one of "
+                f"that name today was created at {wanted}: name another folder"
+            )
+        return f"{self.path} belongs to another {name}: {there!r}, and not {wanted!r}; name another folder"
