@@ -7,6 +7,8 @@ the core turns into a record of ``rejected``.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from railgun.api import bodies, responses, streams
 from railgun.api.names import ApiName, Operation, Route, parse
@@ -17,7 +19,7 @@ from railgun.model.refusals import Refusal
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol.avro import WireError
 from railgun.protocol.columnar.hand_overs import HAND_OVERS, HANDED_PACK, HandedPack, HandOverPack
-from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadRequest
+from railgun.protocol.columnar.read_records import GetPack, ReadRequest
 from railgun.protocol.commands import (
     CAPTURES,
     CONSUME,
@@ -63,6 +65,35 @@ _CHANGES = (Operation.STREAM_CREATE, Operation.STREAM_UPDATE, Operation.STREAM_D
 _REMOVALS = (Operation.MSG_DELETE, Operation.STREAM_PURGE)
 
 
+class _ToStream(Protocol):
+    """A command of a client to the owner of one stream."""
+
+    @property
+    def client(self) -> str: ...
+    @property
+    def stream(self) -> str: ...
+
+
+Command = TypeVar("Command", bound=_ToStream)
+
+
+class _Kind(NamedTuple):
+    """One kind of commands to owners of streams: how it is read, decided, and refused when it cannot be applied."""
+
+    decode: Callable[[bytes], Any]
+    decide: Callable[[Any, OpenDrain], None]
+    refuse: Callable[[Any, Refusal, OpenDrain], None]
+
+
+def _kind(
+    decode: Callable[[bytes], Command],
+    decide: Callable[[Command, OpenDrain], None],
+    refuse: Callable[[Command, Refusal, OpenDrain], None],
+) -> _Kind:
+    """A kind whose three parts are of one command."""
+    return _Kind(decode, decide, refuse)
+
+
 class Dispatcher:
     """Receives the records of one shard, one at a time."""
 
@@ -95,7 +126,14 @@ class Dispatcher:
         self._clock = clock
         self._long_calls = long_calls
         self._sourcing = sourcing
-        self._reads = Reads(streams, long_calls)
+        reads = Reads(streams, long_calls)
+        self._to_streams = {
+            PACK: _kind(PublishPack.decode, publishing.pack, _refuse_pack),
+            CONSUME: _kind(ConsumerCommand.decode, consumers.command, consumers.refuse),
+            GETS: _kind(GetPack.decode, reads.gets, reads.refuse),
+            READ: _kind(ReadRequest.decode, reads.page, reads.refuse_page),
+            HAND_OVERS: _kind(HandOverPack.decode, consumers.hand_overs, consumers.refuse_hand_overs),
+        }
 
     def receive(self, given: Input, drain: OpenDrain) -> None:
         """Decide one record. Raises WireError if it is not a command."""
@@ -114,23 +152,12 @@ class Dispatcher:
                 drain.answer(forward.client, forward.request, [responses.refusal_frame(refusal)])
                 return
             kind, value = forward.command_kind, forward.command
-        if kind == PACK:
-            pack = PublishPack.decode(value)
-            if pack.client:
-                drain.answer_pack(pack.client, refused_pack(pack, refusal))
+        if kind in self._to_streams:
+            known = self._to_streams[kind]
+            known.refuse(known.decode(value), refusal, drain)
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
             drain.answer(request.client, request.request, [responses.refusal_frame(refusal)])
-        elif kind == CONSUME:
-            command = ConsumerCommand.decode(value)
-            self._consumers.refuse(command, refusal, drain)
-        elif kind == GETS:
-            self._reads.refuse(GetPack.decode(value), refusal, drain)
-        elif kind == READ:
-            asked = ReadRequest.decode(value)
-            drain.answer(asked.client, asked.request, ReadReply(asked.request, refusals=[(0, refusal)]))
-        elif kind == HAND_OVERS:
-            self._consumers.refuse_hand_overs(HandOverPack.decode(value), refusal, drain)
 
     def unreadable(self) -> dict[str, str]:
         """Streams, consumers and reservations that are not served because they cannot be read, with the reasons."""
@@ -145,35 +172,16 @@ class Dispatcher:
 
     def _command(self, kind: str, given: Input, drain: OpenDrain) -> None:
         value = given.value or b""
-        if kind == PACK:
-            pack = PublishPack.decode(value)
-            self._consumers.heard_from(pack.client, drain)
-            if not self._passed_on(pack.stream, kind, value, drain):
-                self._publishing.pack(pack, drain)
+        if kind in self._to_streams:
+            known = self._to_streams[kind]
+            command = known.decode(value)
+            self._consumers.heard_from(command.client, drain)
+            if not self._passed_on(command.stream, kind, value, drain):
+                known.decide(command, drain)
         elif kind == REQUEST:
             request = ApiRequest.decode(value)
             self._consumers.heard_from(request.client, drain)
             self._request(request, drain)
-        elif kind == CONSUME:
-            command = ConsumerCommand.decode(value)
-            self._consumers.heard_from(command.client, drain)
-            if not self._passed_on(command.stream, kind, value, drain):
-                self._consumers.command(command, drain)
-        elif kind == GETS:
-            gets = GetPack.decode(value)
-            self._consumers.heard_from(gets.client, drain)
-            if not self._passed_on(gets.stream, kind, value, drain):
-                self._reads.gets(gets, drain)
-        elif kind == READ:
-            asked = ReadRequest.decode(value)
-            self._consumers.heard_from(asked.client, drain)
-            if not self._passed_on(asked.stream, kind, value, drain):
-                self._reads.page(asked, drain)
-        elif kind == HAND_OVERS:
-            hand_overs = HandOverPack.decode(value)
-            self._consumers.heard_from(hand_overs.client, drain)
-            if not self._passed_on(hand_overs.stream, kind, value, drain):
-                self._consumers.hand_overs(hand_overs, drain)
         elif kind == PRESENCE:
             self._consumers.presence(Presence.decode(value), drain)
         elif kind == "":
@@ -335,6 +343,11 @@ def _updated(forward: Forward) -> Call:
         return [responses.update_response(stream, turn.drain.moment)]
 
     return Call(forward.client, forward.request, forward.stream, forward.incarnation, True, begin, None)
+
+
+def _refuse_pack(pack: PublishPack, refusal: Refusal, drain: OpenDrain) -> None:
+    if pack.client:
+        drain.answer_pack(pack.client, refused_pack(pack, refusal))
 
 
 def _kind_of(given: Input) -> str:

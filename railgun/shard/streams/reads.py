@@ -43,8 +43,7 @@ class Reads:
         """Answer with the page that is asked for, once it is found."""
         stream = self._streams.get(asked.stream)
         if stream is None:
-            missing = ReadReply(asked.request, refusals=[(0, self._missing(asked.stream))])
-            drain.answer(asked.client, asked.request, missing)
+            self.refuse_page(asked, self._missing(asked.stream), drain)
             return
 
         def begin(now: OwnedStream | None, _: Turn) -> Steps[Answer]:
@@ -55,6 +54,10 @@ class Reads:
         crowded = ReadReply(asked.request, refusals=[(0, TOO_MANY_REQUESTS)])
         called = (asked.client, asked.request, asked.stream, stream.incarnation)
         self._long_calls.start(Call(*called, False, begin, crowded), drain)
+
+    def refuse_page(self, asked: ReadRequest, refusal: Refusal, drain: OpenDrain) -> None:
+        """Answer the page with the refusal."""
+        drain.answer(asked.client, asked.request, ReadReply(asked.request, refusals=[(0, refusal)]))
 
     def _missing(self, stream: str) -> Refusal:
         return self._streams.aside.refusal(stream) or STREAM_NOT_FOUND
