@@ -43,7 +43,9 @@ class BucketWrites:
             raise ConfigError(
                 "a put with a ttl needs a bucket with history 1: an older value would come back"
             )
-        headers: HeaderList = [] if ttl is None else [(h.TTL, ttl_text(ttl).encode("utf-8"))]
+        headers: HeaderList = []
+        if ttl is not None:  # as a roll-up: the history may have been raised since this handle was opened
+            headers = [(h.TTL, ttl_text(ttl).encode("utf-8")), (h.ROLLUP, b"sub")]
         return (yield from self._store(self._coding.writable(key), self._coding.payload(value), headers))
 
     def create(self, key: str, value: Any, ttl: Ttl) -> Steps[int]:

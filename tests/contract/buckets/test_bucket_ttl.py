@@ -56,6 +56,20 @@ def test_a_put_with_a_ttl_needs_a_history_of_one(bucket: MakeBucket, clock: Cloc
 
 
 @pytest.mark.rule("KV-38")
+def test_no_older_value_comes_back_where_the_history_was_raised_meanwhile(
+    rg: railgun.Railgun, bucket: MakeBucket, clock: Clock
+) -> None:
+    opened_before = bucket(history=1)
+    rg.update_bucket(opened_before.name, history=5)
+    opened_before.put("a", "old")
+    opened_before.put("a", "new", ttl=10)
+    assert opened_before.get("a").text == "new"
+    clock.advance(11)
+    with pytest.raises(railgun.KeyNotFound):
+        opened_before.get("a")
+
+
+@pytest.mark.rule("KV-38")
 def test_a_ttl_is_allowed_and_long_enough(bucket: MakeBucket) -> None:
     config = bucket()
     for wrong in (0.5, 0, "soon"):
