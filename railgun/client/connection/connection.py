@@ -61,10 +61,9 @@ class Connection:
         self._lock = threading.RLock()
         self._skipped = Skipped(logger)
         self.requests = Requests(self.client, transport.send, self.check, lambda: self.packer.push())
-        self.reads = PendingReads()
+        self.reads = PendingReads(transport.send)
         self.gets = GetPacker(
             self.client,
-            transport.send,
             self.requests.numbers,
             self.reads,
             self.check,
@@ -76,7 +75,7 @@ class Connection:
         self.consuming = ConsumerHub(
             self, DirectFeed(transport.read_log, timeout) if feed is None else feed(self)
         )
-        self.registry_view = RegistryView(self._registry_changed, self.consuming.new_owner)
+        self.registry_view = RegistryView(self._registry_changed, self._new_owner)
         self.routing = Routing(transport, self.registry_view, self.check, label)
         self.topology: Topology = transport.open(self.client, self, timeout)
         self.routing.partitions = self.topology.partitions
@@ -118,6 +117,10 @@ class Connection:
 
     def _registry_changed(self) -> None:
         self.routing.clear()
+
+    def _new_owner(self, partition: int) -> None:
+        self.consuming.new_owner(partition)
+        self.reads.new_owner(partition)
 
     def failed(self, error: RailgunError) -> None:
         logger.error("the connection to %s failed: %s", self.label, error)

@@ -11,7 +11,7 @@ from railgun.api.names import ApiName, Operation, parse
 from railgun.client.connection.connection import Connection
 from railgun.client.operations.flows import unaddressable
 from railgun.client.reading.answered import messages_in, places_in
-from railgun.client.reading.pending_reads import UnansweredRead, WaitingGets, deadline_in
+from railgun.client.reading.pending_reads import Record, UnansweredRead, WaitingGets, deadline_in
 from railgun.client.steps import Blocking, Steps, Until
 from railgun.errors import ConfigError, MessageNotFound, api_error
 from railgun.model.messages import StoredMessage
@@ -251,4 +251,4 @@ class PagedRead:
         connection.requests.before_sending()
         connection.reads.add(page)
         key = asked.stream.encode("utf-8")
-        connection.send(self._partition, key, READ, asked.encode(), connection.reads.delivered(page))
+        connection.reads.send(page, Record(self._partition, key, READ, asked.encode()))

@@ -10,9 +10,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from railgun.client.reading.pending_reads import PendingReads, WaitingGets, deadline_in
+from railgun.client.reading.pending_reads import PendingReads, Record, WaitingGets, deadline_in
 from railgun.client.requests import RequestNumbers
-from railgun.client.transport import Send
 from railgun.errors import RailgunError
 from railgun.protocol.commands import GETS
 
@@ -48,14 +47,12 @@ class GetPacker:
     def __init__(
         self,
         client: str,
-        send: Send,
         numbers: RequestNumbers,
         pending: PendingReads,
         check: Callable[[], None],
         push: Callable[[], None],
     ) -> None:
         self._client = client
-        self._send = send
         self._numbers = numbers
         self._pending = pending
         self._check = check
@@ -126,9 +123,8 @@ class GetPacker:
 
     def _hand_over(self, partition: int, gets: WaitingGets) -> None:
         try:
-            value = gets.encode(self._client)
-            key = gets.stream.encode("utf-8")
-            self._send(partition, key, GETS, value, self._pending.delivered(gets))
+            record = Record(partition, gets.stream.encode("utf-8"), GETS, gets.encode(self._client))
+            self._pending.send(gets, record)
         except RailgunError as error:
             self._pending.end(gets, error)
         except Exception as error:  # noqa: BLE001 - no caller may wait for ever for gets that never left

@@ -1,4 +1,7 @@
-"""Reads that were sent and are not answered: gets that travelled together, and pages."""
+"""Reads that were sent and are not answered: gets that travelled together, and pages.
+
+They change nothing, so they are sent again to a new owner of their shard: the former one may have had them in hand.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import threading
 import time
 from functools import partial
 from itertools import repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 from railgun.client.reading.answered import message_at
 from railgun.client.settlements import Settlement, Wakeups
-from railgun.client.transport import Delivered
+from railgun.client.transport import Send
 from railgun.errors import RailgunError, RequestTimeout, api_error
 from railgun.model.messages import StoredMessage
 from railgun.model.refusals import NO_MESSAGE_FOUND, Refusal
@@ -22,15 +25,25 @@ _MOST_BYTES: Final = 500_000
 _EACH: Final = 16  # bytes of a get beside its subject
 
 
+class Record(NamedTuple):
+    """What a read travels as."""
+
+    partition: int
+    key: bytes
+    kind: str
+    value: bytes
+
+
 class UnansweredRead(Settlement[ReadReply]):
     """A read that waits for its answer, or for the last of them."""
 
-    __slots__ = ("deadline", "request")
+    __slots__ = ("deadline", "record", "request")
 
     def __init__(self, deadline: float) -> None:
         super().__init__()
         self.request = 0
         self.deadline = deadline
+        self.record: Record | None = None  # as it was sent
 
     def take(self, reply: ReadReply) -> bool:
         """Note an answer; whether nothing is missing now."""
@@ -103,7 +116,8 @@ class WaitingGets(UnansweredRead):
 class PendingReads:
     """All reads of a connection that have no answer yet, by number. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, send: Send) -> None:
+        self._send = send
         self._lock = threading.Lock()
         self._pending: dict[int, UnansweredRead] = {}
 
@@ -111,9 +125,20 @@ class PendingReads:
         with self._lock:
             self._pending[read.request] = read
 
-    def delivered(self, read: UnansweredRead) -> Delivered:
-        """The callback for the delivery of the record of a read; one that was not delivered ends."""
-        return partial(self._delivered, read)
+    def send(self, read: UnansweredRead, record: Record) -> None:
+        """Send a read that was added. One that cannot be delivered ends; raises what keeps it from being sent."""
+        read.record = record
+        self._send(*record, partial(self._delivered, read))
+
+    def new_owner(self, partition: int) -> None:
+        """Send again what the former owner of the shard had and has not answered. An answer that comes twice counts once."""
+        for read in self.waiting():
+            record = read.record
+            if read.delivered and record is not None and record.partition == partition:
+                try:
+                    self.send(read, record)
+                except RailgunError as error:
+                    self.end(read, error)
 
     def _delivered(self, read: UnansweredRead, error: RailgunError | None) -> None:
         read.delivered = error is None

@@ -48,13 +48,13 @@ def taken() -> Taken:
 
 
 @pytest.fixture
-def pending() -> PendingReads:
-    return PendingReads()
+def pending(taken: Taken) -> PendingReads:
+    return PendingReads(taken)
 
 
 @pytest.fixture
-def packer(taken: Taken, pending: PendingReads) -> Iterator[GetPacker]:
-    packer = GetPacker("me", taken, RequestNumbers(), pending, lambda: None, lambda: None)
+def packer(pending: PendingReads) -> Iterator[GetPacker]:
+    packer = GetPacker("me", RequestNumbers(), pending, lambda: None, lambda: None)
     yield packer
     packer.close(ConnectionClosed("over"))
 
@@ -192,3 +192,35 @@ def test_streams_that_are_not_asked_any_more_are_forgotten(
         packer._lanes.setdefault(name, get_packer.GetLane(name, 0))
     packer.add("S", 1, BY_SEQUENCE, 1, "", 5.0)  # another partition: a new lane
     assert packer._lanes.keys() == {"S"}
+
+
+# ------------------------------------------------------------ new owners
+
+
+def test_a_new_owner_is_asked_for_what_the_former_one_had_and_did_not_answer(
+    packer: GetPacker, pending: PendingReads, taken: Taken
+) -> None:
+    gets, index = get(packer, 7)
+    pending.new_owner(0)
+    assert len(taken.packs) == 1, "it is still on its way, to whoever owns the shard then"
+    taken.delivered[0](None)
+    pending.new_owner(1)
+    assert len(taken.packs) == 1, "another shard"
+    pending.new_owner(0)
+    assert taken.packs == [taken.packs[0]] * 2
+    answer(pending, taken.packs[0], 0)
+    assert gets.outcome(index) is not None
+    answer(pending, taken.packs[0], 0)  # of both owners
+    pending.new_owner(0)
+    assert len(taken.packs) == 2, "it is answered"
+
+
+def test_a_read_that_cannot_be_sent_again_ends(
+    packer: GetPacker, pending: PendingReads, taken: Taken
+) -> None:
+    gets, index = get(packer, 7)
+    taken.delivered[0](None)
+    taken.error = ConnectionLost("gone")
+    pending.new_owner(0)
+    with pytest.raises(ConnectionLost, match="gone"):
+        gets.outcome(index)
