@@ -60,8 +60,9 @@ def read(
     allowed. ``all``: with messages that were removed, as far as they are still in the log. ``kafka``: librdkafka's settings, as for
     ``railgun.connect``.
 
-    The frame is as of this call, however often and late it is computed; what is removed from the log meanwhile is absent then. A message whose
-    record was trimmed before its time is told by the owner, and has no offset. Raises ConfigError, StreamNotFound, and what a connection raises.
+    The frame is as of this call, however often and late it is computed; what is removed from the log meanwhile is absent then. A message that lives
+    and whose record was trimmed (docs/design/0012) is told by the owner, and has no offset. Raises ConfigError, StreamNotFound, RailgunError where the
+    stream is made anew meanwhile, and what a connection raises.
     """
     cluster = Cluster(server, prefix, kafka)
     topic = cluster.names.log(stream)
@@ -74,6 +75,7 @@ def read(
         with searching(cluster.settings, topic, now.incarnation) as log:
             begin, until = _bounds(log, span, now.last)
             stragglers = _stragglers(rg, stream, now, log, span)
+        now.check(rg, stream)
     rows = None
     if begin < until:
         records = cluster.batch(spark, topic, 0, begin, until)
@@ -101,9 +103,9 @@ def read_stream(
     """The messages of a stream as a streaming frame: those that it holds, then each that is stored.
 
     What was removed is known as of this call: a message that is removed later may still come, and one whose record was trimmed before its time does
-    not (:func:`read` has it). A query that begins again from its checkpoint goes on where it was, whatever ``start`` says. A
-    checkpoint belongs to one stream: for one that was deleted and made again, give another. ``max_per_batch`` bounds a
-    micro-batch, in offsets of Kafka. The rest is as in :func:`read`.
+    not (:func:`read` has it). A query that begins again from its checkpoint goes on where it was, whatever ``start`` says. If the stream is deleted and
+    made again, the query ends with an error as soon as it meets a message of the new one, or finds no topic; begin another, with a checkpoint of
+    its own, because one holds the offsets of one stream. ``max_per_batch`` bounds a micro-batch, in offsets of Kafka. The rest is as in :func:`read`.
     """
     if max_per_batch is not None and max_per_batch < 1:
         raise ConfigError(
@@ -117,6 +119,7 @@ def read_stream(
         span = _span(start, None, now, all=all)._replace(last=_LATEST)
         with searching(cluster.settings, topic, now.incarnation) as log:
             begin, _ = _bounds(log, span, _LATEST)
+        now.check(rg, stream)
     records = cluster.stream(spark, topic, begin, max_per_batch)
     return _chosen(messages(records, now.incarnation, span.first), now, span, condition)
 
