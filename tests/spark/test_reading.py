@@ -121,15 +121,10 @@ def test_bounds_are_sequences_times_or_words(
         rg.publish(f"{name}.{n % 2}", b"")
     stream.delete_message(7)
     time = {n: stream.get(n).time for n in (1, 2, 6, 9, 20)}
-    rg_all = [n for n in range(1, 21) if n != 7]
     long_after = datetime(2200, 1, 1, tzinfo=UTC)
     cases: list[tuple[dict[str, Any], list[int]]] = [
-        ({}, rg_all),
         ({"start": 5, "end": 8}, [5, 6, 8]),
-        ({"start": 7, "end": 7}, []),
-        ({"start": 20, "end": 20}, [20]),
-        ({"start": 21}, []),
-        ({"start": 10**12, "end": 10**13}, []),
+        ({"start": 21, "end": 10**12}, []),
         ({"start": 19, "end": 10**12}, [19, 20]),
         ({"start": 8, "end": 5}, []),
         ({"start": time[6], "end": time[9]}, [6, 8, 9]),
@@ -138,7 +133,6 @@ def test_bounds_are_sequences_times_or_words(
         ({"end": time[1] - DAY}, []),
         ({"start": long_after}, []),
         ({"start": time[20], "end": long_after}, [20]),
-        ({"start": 2, "end": time[6]}, [2, 3, 4, 5, 6]),
         ({"start": "first", "end": "first"}, [1]),
         ({"start": 18, "end": "new"}, [18, 19, 20]),
         ({"start": "new"}, []),
