@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.rules.report"]  # which rules the tests show: `make rules`
+# Which rules the tests show (`make rules`), and one Spark for those that want it.
+pytest_plugins = ["tests.rules.report", "tests.support.spark_session"]
 
 
 settings.register_profile("railgun", deadline=None)  # a busy machine is not a defect

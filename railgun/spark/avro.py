@@ -32,8 +32,9 @@ def from_avro(
 ) -> Column:
     """The record in a framed payload. ``writers``: schemas, as JSON, by their id; ``reader``: the schema to resolve all of them to.
 
-    Without a reader's schema all writers must have the same columns. ``PERMISSIVE``: a payload that is null, not framed, of an id that is
-    not given, or damaged, gives null. ``FAILFAST``: all but null ends the query with an error that says which. Raises ConfigError.
+    Without a reader's schema all writers must have the same columns. ``PERMISSIVE``: a payload that is null, not framed, or of an id that
+    is not given, gives null, and damaged data a record of nulls. ``FAILFAST``: all but null ends the query with an error that says which.
+    Raises ConfigError.
     """
     if mode not in (PERMISSIVE, FAILFAST):
         raise ConfigError(f"{mode!r} is not a valid mode: use {PERMISSIVE} or {FAILFAST}")

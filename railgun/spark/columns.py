@@ -1,7 +1,7 @@
 """The columns of a message, decoded from a record of Spark's Kafka source by SQL alone (docs/record-format.md).
 
 The twin of :mod:`railgun.protocol.log_record`: what is not a message there is not one here. Railgun's headers are the last three, so
-they are taken by their place; a search through all headers costs twice as much as the rest of the decoding.
+they are taken by their place: a search by name would go through all headers of every record, in lambdas that Spark interprets.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from railgun.model import headers as h
 SCHEMA: Final = (
     "sequence bigint, subject string, time timestamp, time_ns bigint, "
     "headers map<string,string>, payload binary, offset bigint"
+)
+#: The end of a query that meets messages of a later stream of the same name.
+MADE_ANEW: Final = (
+    "the stream was deleted and made again: read it anew, and give a streaming query another checkpoint"
 )
 _OWN: Final = 3  # railgun's headers, at the end
 _NUMBER: Final = "try_cast(cast({0} as string) as bigint)"
@@ -45,7 +49,11 @@ _PUBLISHED: Final = f"""
 
 
 def messages(records: DataFrame, incarnation: int, first: int = 1, last: int | None = None) -> DataFrame:
-    """The messages of one incarnation among the records of a log, by sequence; tombstones, foreign and damaged records are left out."""
+    """The messages of one incarnation among the records of a log, between two sequences.
+
+    Tombstones, foreign and damaged records are left out, and so is what an earlier stream of the name has left. A message of a later one
+    ends the query with an error: what the frame was to give is gone, and rows of two streams must not pass for those of one.
+    """
     time = _NUMBER.format(_TIME)
     return records.where(_is_message(incarnation, max(first, 1), last)).select(
         F.expr(_NUMBER.format(_SEQUENCE)).alias("sequence"),
@@ -67,7 +75,7 @@ def _is_message(incarnation: int, first: int, last: int | None) -> Column:
     conditions = [
         "value is not null",
         f"{_from_end(1)}.key = '{h.LOG_INCARNATION}'",
-        f"{_from_end(1)}.value = X'{str(incarnation).encode('ascii').hex()}'",
+        _of_incarnation(incarnation),
         f"{_from_end(3)}.key = '{h.LOG_SEQUENCE}'",
         f"{_from_end(2)}.key = '{h.LOG_TIME}'",
         _DIGITS.format(_SEQUENCE),
@@ -78,3 +86,12 @@ def _is_message(incarnation: int, first: int, last: int | None) -> Column:
         "is_valid_utf8(cast(key as string))",
     ]
     return F.expr(" and ".join(f"({one})" for one in conditions))
+
+
+def _of_incarnation(incarnation: int) -> str:
+    """Whether a record is of this incarnation; numbers of incarnations grow. The bytes are compared: equal ones are nearly all."""
+    value = f"{_from_end(1)}.value"
+    return f"""case
+        when {value} = X'{str(incarnation).encode("ascii").hex()}' then true
+        when {_DIGITS.format(value)} and {_NUMBER.format(value)} > {incarnation}L then raise_error('{MADE_ANEW}')
+        else false end"""

@@ -116,14 +116,11 @@ def _quoted(text: str) -> str:
 
 
 def _trust(given: Mapping[str, str]) -> dict[str, str]:
+    """The certificates that brokers are known by. As text, as all of them: executors need no files."""
     java: dict[str, str] = {}
-    if "ssl.ca.location" in given:
-        file = Path(given["ssl.ca.location"])
-        if not file.is_file():
-            raise ConfigError(f"the Kafka setting 'ssl.ca.location' is not a file of certificates: {file}")
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(file.resolve())}
-    elif "ssl.ca.pem" in given:
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": given["ssl.ca.pem"]}
+    authorities = _pem(given, "ssl.ca")
+    if authorities is not None:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
     algorithm = given.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
         java["ssl.endpoint.identification.algorithm"] = "" if algorithm.lower() == "none" else algorithm
@@ -135,7 +132,7 @@ def _trust(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
-    """Certificate and key of this client. Java takes both as text, so that executors need no files."""
+    """Certificate and key of this client."""
     chain = _pem(given, "ssl.certificate")
     key = _pem(given, "ssl.key")
     if chain is None and key is None:

@@ -31,10 +31,16 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(
-    rows: DataFrame, stream: str, cluster: Cluster, before: Snapshot, after: Snapshot, places: Places
+    rows: DataFrame,
+    stream: str,
+    cluster: Cluster,
+    before: Snapshot,
+    after: Snapshot,
+    places: Places,
+    *,
+    with_ids: bool,
 ) -> Outcome:
     """The fate of the rows, all of which are decided. By their ids; without ids, by where their commands were."""
-    with_ids = bool(rows.where("msg_id is not null").take(1))
     ids = rows.select("msg_id").distinct() if with_ids else None
     refused = _refused(rows.sparkSession, ids, stream, cluster, before, places)
     return Outcome(None if ids is None else _stored(ids, stream, cluster, before, after), refused)

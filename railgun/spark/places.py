@@ -25,9 +25,8 @@ _PATIENCE: Final = 20.0  # seconds for one answer of Kafka; longer than a transa
 _ONE_AT_A_TIME: Final = {"fetch_message_max_bytes": 64 * 1024, "queued_min_messages": 1}
 
 Found = tuple[int, int, int]  # offset, sequence and time (ns) of a message
-Passed = Callable[
-    [Found], bool
-]  # whether a message lies behind what is looked for; once true, true for all that follow
+# Whether a message lies behind what is looked for; once true, true for all that follow.
+Passed = Callable[[Found], bool]
 
 
 class LogSearch:
@@ -74,8 +73,11 @@ class LogSearch:
             if at is None or at >= end:
                 return None
             incarnation, sequence = identity_of(message)
-            if incarnation == self._incarnation:
-                return at, sequence, extras_of(message).time_ns
+            time_ns = extras_of(message).time_ns
+            if (
+                incarnation == self._incarnation and time_ns
+            ):  # without a time it is damaged, and would mislead
+                return at, sequence, time_ns
         raise ConnectionLost(f"the topic {self._topic} could not be read within {_PATIENCE:.0f} seconds")
 
 

@@ -6,11 +6,9 @@ time; the owner then stores it once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -18,18 +16,20 @@ from railgun.model import headers as h
 from railgun.spark.cluster import Cluster
 from railgun.spark.outcomes import Outcome, Places, outcome_of
 from railgun.spark.places import committed_range
+from railgun.spark.progress import Told, telling
 from railgun.spark.rows import checked_columns, refuse_wrong_rows
-from railgun.spark.snapshot import Snapshot, snapshot
-
-Progress = Callable[[int, int], None]
+from railgun.spark.snapshot import Snapshot, made_anew, snapshot
 
 _LEAST_PATIENCE: Final = 60.0  # seconds for the owner's answer behind all rows
 _SLOWEST: Final = 2_000  # rows that an owner decides in a second, at the least
-_LOOK: Final = 0.5  # seconds between two calls of the progress
 
 
 class Published(NamedTuple):
-    """What became of the rows. ``reasons`` says why how many were refused."""
+    """What became of the rows. ``reasons`` says why how many were refused.
+
+    Rows are found by their ids in the log of the stream. One that was stored and is no longer there, because a limit removed it
+    within the call, is counted as a duplicate.
+    """
 
     sent: int
     stored: int
@@ -46,7 +46,7 @@ def publish(
     server: str | None = None,
     prefix: str = "railgun",
     kafka: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Told | bool | None = None,
 ) -> Published:
     """Publish each row to the stream, and return when its owner has decided all of them.
 
@@ -57,8 +57,9 @@ def publish(
     ``ids=None``: without ids, at least once.
 
     The frame is computed once and kept for the call. Rows without a valid subject, without an id or too large are refused, by their number and an
-    example, before anything is sent (ConfigError). What the owner refuses is counted, and is in ``<prefix>.rejected``. ``progress`` is
-    called with the rows that are decided and all. Raises StreamNotFound, and what a connection raises.
+    example, before anything is sent (ConfigError). What the owner refuses is counted, and is in ``<prefix>.rejected``. ``progress``: True for a
+    bar, or a function that is called, from a thread of its own, with the rows that are decided and all. Rows of one partition of the frame keep
+    their order. Raises StreamNotFound, RailgunError where the stream is made anew meanwhile, and what a connection raises.
     """
     cluster = Cluster(server, prefix, kafka)
     rows = checked_columns(df, ids).persist()
@@ -69,9 +70,12 @@ def publish(
         if not total:
             return Published(0, 0, 0, 0)
         places = _places(cluster, before)
-        cluster.write(_records(rows, stream, before), cluster.names.commands)
-        after = _decided(cluster, stream, before, places, total, progress)
-        outcome = outcome_of(rows, stream, cluster, before, after, places)
+        with telling(progress, cluster, before.partition, places.commands, total):
+            cluster.write(_records(rows, stream, before), cluster.names.commands)
+            after = _decided(cluster, stream, total)
+        if after.incarnation != before.incarnation:
+            raise made_anew(stream)
+        outcome = outcome_of(rows, stream, cluster, before, after, places, with_ids=ids is not None)
     finally:
         rows.unpersist()
     return _published(total, outcome)
@@ -113,38 +117,7 @@ def _record_headers() -> Column:
     return F.concat(F.array(subject), ids, F.col("headers"))
 
 
-def _decided(
-    cluster: Cluster, stream: str, before: Snapshot, places: Places, total: int, progress: Progress | None
-) -> Snapshot:
+def _decided(cluster: Cluster, stream: str, total: int) -> Snapshot:
     """The stream once every row is decided: its owner answers a question behind the commands in their order."""
     with cluster.connect(_LEAST_PATIENCE + total / _SLOWEST) as rg:
-        if progress is None:
-            return snapshot(rg, stream, gaps=False)
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(snapshot, rg, stream, gaps=False)
-            _watch(
-                asked,
-                cluster,
-                before.partition,
-                lambda end: progress(max(0, min(end - places.commands, total)), total),
-            )
-            after = asked.result()
-    progress(total, total)
-    return after
-
-
-def _watch(asked: Future[Snapshot], cluster: Cluster, partition: int, reached: Callable[[int], None]) -> None:
-    """Tell how far the owner is, by the offsets that it commits for those who watch, until it has answered."""
-    consumer = Consumer(cluster.settings.consumer(group_id=cluster.names.group))  # never joins: it only asks
-    last = -1
-    try:
-        while not wait([asked], _LOOK).done:
-            try:
-                (place,) = consumer.committed([TopicPartition(cluster.names.commands, partition)], timeout=5)
-            except KafkaException:
-                continue  # a bar that stands still is no reason to fail
-            if place.offset > last:
-                last = place.offset
-                reached(last)
-    finally:
-        consumer.close()
+        return snapshot(rg, stream, gaps=False)

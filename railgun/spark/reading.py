@@ -60,9 +60,11 @@ def read(
     allowed. ``all``: with messages that were removed, as far as they are still in the log. ``kafka``: librdkafka's settings, as for
     ``railgun.connect``.
 
-    The frame is as of this call, however often and late it is computed; what is removed from the log meanwhile is absent then. A message whose
-    record was trimmed before its time is told by the owner, and has no offset. Raises ConfigError, StreamNotFound, and what a connection raises.
+    The frame is as of this call, however often and late it is computed; what is removed from the log meanwhile is absent then. A message that lives
+    and whose record was trimmed (docs/design/0012) is told by the owner, and has no offset. Raises ConfigError, StreamNotFound, RailgunError where the
+    stream is made anew meanwhile, and what a connection raises.
     """
+    _check_places(start, end)
     cluster = Cluster(server, prefix, kafka)
     topic = cluster.names.log(stream)
     condition = None if filter is None else subject_filter("subject", filter)
@@ -74,6 +76,7 @@ def read(
         with searching(cluster.settings, topic, now.incarnation) as log:
             begin, until = _bounds(log, span, now.last)
             stragglers = _stragglers(rg, stream, now, log, span)
+        now.check(rg, stream)
     rows = None
     if begin < until:
         records = cluster.batch(spark, topic, 0, begin, until)
@@ -101,14 +104,15 @@ def read_stream(
     """The messages of a stream as a streaming frame: those that it holds, then each that is stored.
 
     What was removed is known as of this call: a message that is removed later may still come, and one whose record was trimmed before its time does
-    not (:func:`read` has it). A query that begins again from its checkpoint goes on where it was, whatever ``start`` says. A
-    checkpoint belongs to one stream: for one that was deleted and made again, give another. ``max_per_batch`` bounds a
-    micro-batch, in offsets of Kafka. The rest is as in :func:`read`.
+    not (:func:`read` has it). A query that begins again from its checkpoint goes on where it was, whatever ``start`` says. If the stream is deleted and
+    made again, the query ends with an error as soon as it meets a message of the new one, or finds no topic; begin another, with a checkpoint of
+    its own, because one holds the offsets of one stream. ``max_per_batch`` bounds a micro-batch, in offsets of Kafka. The rest is as in :func:`read`.
     """
     if max_per_batch is not None and max_per_batch < 1:
         raise ConfigError(
             f"{max_per_batch!r} is not a valid max_per_batch: give a number of records, or None"
         )
+    _check_places(start, None)
     cluster = Cluster(server, prefix, kafka)
     topic = cluster.names.log(stream)
     condition = None if filter is None else subject_filter("subject", filter)
@@ -117,6 +121,7 @@ def read_stream(
         span = _span(start, None, now, all=all)._replace(last=_LATEST)
         with searching(cluster.settings, topic, now.incarnation) as log:
             begin, _ = _bounds(log, span, _LATEST)
+        now.check(rg, stream)
     records = cluster.stream(spark, topic, begin, max_per_batch)
     return _chosen(messages(records, now.incarnation, span.first), now, span, condition)
 
@@ -131,37 +136,43 @@ def _chosen(rows: DataFrame, now: Snapshot, span: Span, condition: Column | None
 # ------------------------------------------------------------ places
 
 
+def _check_places(*given: Place | None) -> None:
+    """Raises ConfigError, before anything is asked."""
+    for place in given:
+        if isinstance(place, datetime):
+            if place.tzinfo is None:
+                raise ConfigError(
+                    f"{place!r} is not a valid place in a stream: the datetime has no time zone"
+                )
+            continue
+        is_sequence = isinstance(place, int) and not isinstance(place, bool) and place > 0
+        if not is_sequence and place not in (None, FIRST, NEW):
+            raise ConfigError(
+                f"{place!r} is not a valid place in a stream: give a sequence, a datetime, {FIRST!r} or {NEW!r}"
+            )
+
+
 def _span(start: Place, end: Place | None, now: Snapshot, *, all: bool) -> Span:
     """The sequences and times between two places of a stream as it is now; ``all``: also below its first message."""
     lowest = 1 if all else now.first
     span = Span(lowest, now.last)
-    if start == NEW:
-        span = span._replace(first=now.last + 1)
-    elif isinstance(start, datetime):
+    if isinstance(start, datetime):
         span = span._replace(since=_nanos(start))
-    elif start != FIRST:
-        span = span._replace(first=max(_sequence(start), lowest))
+    elif isinstance(start, int):
+        span = span._replace(first=max(start, lowest))
+    elif start == NEW:
+        span = span._replace(first=now.last + 1)
     if isinstance(end, datetime):
         # A time is exact to the microsecond, and a message to the nanosecond: its own time is never before it.
-        return span._replace(until=_nanos(end) + 999)
-    if end == FIRST:
-        return span._replace(last=min(now.first, now.last))
-    if end is None or end == NEW:
-        return span
-    return span._replace(last=min(_sequence(end), now.last))
-
-
-def _sequence(place: object) -> int:
-    if not isinstance(place, int) or isinstance(place, bool) or place < 1:
-        raise ConfigError(
-            f"{place!r} is not a valid place in a stream: give a sequence, a datetime, {FIRST!r} or {NEW!r}"
-        )
-    return place
+        span = span._replace(until=_nanos(end) + 999)
+    elif isinstance(end, int):
+        span = span._replace(last=min(end, now.last))
+    elif end == FIRST:
+        span = span._replace(last=min(now.first, now.last))
+    return span
 
 
 def _nanos(place: datetime) -> int:
-    if place.tzinfo is None:
-        raise ConfigError(f"{place!r} is not a valid place in a stream: the datetime has no time zone")
     return (place - _EPOCH) // timedelta(microseconds=1) * 1_000
 
 

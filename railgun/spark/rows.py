@@ -60,9 +60,9 @@ def refuse_wrong_rows(rows: DataFrame, stream: str) -> int:
     nameless = F.col("wants_id") & (F.coalesce(F.col("msg_id"), F.lit("")) == "")
     # With the names and values of its headers, and all that railgun adds, it has to fit into a record.
     size = (
-        F.length("payload")
-        + F.length("subject")
-        + F.expr("aggregate(headers, 0, (sum, x) -> sum + length(x.key) + length(x.value) + 8)")
+        F.octet_length("payload")
+        + F.octet_length("subject")
+        + F.expr("aggregate(headers, 0, (sum, x) -> sum + octet_length(x.key) + octet_length(x.value) + 8)")
     )
     large = size > LARGEST_MESSAGE
     (found,) = rows.agg(

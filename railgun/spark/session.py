@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark import SparkContext
@@ -30,6 +30,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: the JVM is there before this program
 _FOLDER: Final = re.compile(r"railgun-spark-(\d+)-.+")
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
+_PROVIDER: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _JARS: Final = "spark.jars"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOCAL_DIR: Final = "spark.local.dir"
@@ -46,19 +47,18 @@ def session(
 ) -> SparkSession:
     """The Spark session of this process, which has Kafka's source and sink. ``config`` goes over railgun's own settings.
 
-    A session that runs already is given as it is, if it has the jars. Under spark-submit the master and the jars are those of its
+    A session that runs already is given as it is, if it fits. Under spark-submit the master and the jars are those of its
     arguments (:func:`submit_args`). Raises ConfigError, JarsUnavailable and NoJava, each in one sentence.
     """
     _check_version(pyspark.__version__)
     given = dict(config or {})
     if SparkContext._active_spark_context is not None:
-        return _with_source(SparkSession.builder.config(map={**_SQL, **given}).getOrCreate())
+        return _fitting(SparkSession.builder.config(map={**_SQL, **given}).getOrCreate())
+    builder = SparkSession.builder.appName(name)
     if _SUBMITTED in os.environ:
-        builder = SparkSession.builder.appName(name).config(map={**_SQL, **given})
-        return _with_source(builder.getOrCreate())
-    builder = SparkSession.builder.appName(name).master(master).config(map={**_settings(given)})
+        return _fitting(builder.config(map={**_SQL, **given}).getOrCreate())
     with _environment(local=master.startswith("local")):
-        return builder.getOrCreate()
+        return _fitting(builder.master(master).config(map={**_settings(given)}).getOrCreate())
 
 
 def submit_args() -> list[str]:
@@ -75,18 +75,19 @@ def submit_args() -> list[str]:
     return arguments
 
 
-def _check_version(installed: str) -> None:
+def _check_version(installed: str, what: str = "pyspark") -> None:
     if installed != SPARK_VERSION:
         raise ConfigError(
-            f"pyspark {installed} does not fit the jars, which are of Spark {SPARK_VERSION}: "
+            f"{what} {installed} does not fit the jars, which are of Spark {SPARK_VERSION}: "
             f"pip install 'pyspark=={SPARK_VERSION}'"
         )
 
 
-def _with_source(spark: SparkSession) -> SparkSession:
-    """The session, if it can read Kafka."""
-    jars = spark.sparkContext.getConf().get(_JARS) or ""
-    if "spark-sql-kafka-0-10" not in jars:
+def _fitting(spark: SparkSession) -> SparkSession:
+    """The session, if it is of the jars' version (``SPARK_HOME`` may have led to another) and can read Kafka."""
+    _check_version(spark.version, "the Spark that runs, of version")
+    jvm: Any = spark._jvm
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable(_PROVIDER):
         raise ConfigError(
             "this Spark session has no Kafka source: make it with railgun.spark.session(), "
             "or start the program with spark-submit and railgun.spark.submit_args()"

@@ -28,6 +28,12 @@ class Snapshot(NamedTuple):
     def empty(self) -> bool:
         return self.first > self.last
 
+    def check(self, rg: Railgun, name: str) -> None:
+        """Raises RailgunError if the stream of that name is no longer this one."""
+        known = _registered(rg, name)
+        if known is None or known.incarnation != self.incarnation:
+            raise made_anew(name)
+
 
 def snapshot(rg: Railgun, name: str, *, gaps: bool = True) -> Snapshot:
     """The stream as it is now. Raises StreamNotFound.
@@ -47,6 +53,11 @@ def snapshot(rg: Railgun, name: str, *, gaps: bool = True) -> Snapshot:
         missing = _gaps(stream, info) if gaps else []
         return Snapshot(known.incarnation, known.partition, state.first_seq, state.last_seq, missing)
     raise RailgunError(f"the stream {name} was deleted and made again several times: try again")
+
+
+def made_anew(name: str) -> RailgunError:
+    """The error of whoever began with one stream of a name and ended with another, or with none."""
+    return RailgunError(f"the stream {name} was deleted or made again meanwhile: try again")
 
 
 def _registered(rg: Railgun, name: str) -> RegisteredStream | None:

@@ -9,7 +9,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -18,6 +18,9 @@ from railgun.testing.clock import Clock
 from tests.support.cell import Cell
 from tests.support.checkout import TOP
 from tests.support.commands import done, invoke
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
 ADDRESS = "localhost:9092"  # what the examples on Kafka connect to
@@ -57,8 +60,9 @@ def run_block(block: Block, source: str) -> dict[str, Any]:
 
 
 PYTHON = list(blocks("python"))
-IN_MEMORY = [block for block in PYTHON if ADDRESS not in block.body]
-ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body]
+IN_SPARK = [block for block in PYTHON if "railgun.spark" in block.body]
+IN_MEMORY = [block for block in PYTHON if ADDRESS not in block.body and block not in IN_SPARK]
+ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body and block not in IN_SPARK]
 
 
 def test_there_are_examples_of_both_kinds() -> None:
@@ -84,14 +88,25 @@ def _run_test(test: Any) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("block", ON_KAFKA, ids=str)
 def test_an_example_on_kafka(block: Block, cell: Cell) -> None:
-    """The address and the prefix of the test's own cluster take the place of those in the text."""
+    run_block(block, _on(cell, block.body))
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(180)  # the first one waits for the JVM
+@pytest.mark.parametrize("block", IN_SPARK, ids=str)
+def test_an_example_in_spark(block: Block, cell: Cell, spark: SparkSession) -> None:
+    """``session()`` in the text gives the session of the tests."""
+    run_block(block, _on(cell, block.body))
+
+
+def _on(cell: Cell, source: str) -> str:
+    """The address and the prefix of the test's own cluster in place of those in the text."""
     source = re.sub(
-        rf'connect\("{ADDRESS}"(, prefix="railgun")?',
-        f'connect("{ADDRESS}", prefix="{cell.prefix}"',
-        block.body,
+        rf'(connect\(|server=)"{ADDRESS}"(, prefix="railgun")?',
+        rf'\1"{ADDRESS}", prefix="{cell.prefix}"',
+        source,
     )
-    source = source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
-    run_block(block, source)
+    return source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
 
 
 def _commands() -> list[tuple[str, list[str]]]:

@@ -1,31 +1,14 @@
-"""One Spark session and one cell for all tests of this folder: a JVM takes longer to start than most tests to run."""
+"""One worker for all tests of streams in Spark; every test has streams of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 import railgun
-from railgun.spark import session
 from tests.support.cell import Cell
 from tests.support.spark import At
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    made = session(
-        "tests",
-        master="local[2]",
-        config={
-            "spark.sql.shuffle.partitions": "1",
-            # Queries of tests are short: they are over before a better compiler would pay.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        },
-    )
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="session")

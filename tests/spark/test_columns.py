@@ -19,7 +19,7 @@ from railgun.errors import ConfigError
 from railgun.model.subjects import is_literal, is_valid, matches
 from railgun.protocol import log_record
 from railgun.spark import from_avro, subject_filter
-from railgun.spark.columns import messages
+from railgun.spark.columns import MADE_ANEW, messages
 from railgun.spark.gaps import runs_of, without
 from tests.support.spark import Headers, own_headers
 
@@ -64,7 +64,7 @@ def test_a_record_is_a_message_where_railguns_own_reader_says_so(spark: SparkSes
     ]
     records: list[tuple[bytes | None, bytes | None, Headers | None]] = [
         *((b"a.b", b"", own_headers(number, 3)) for number in numbers),
-        *((b"a.b", b"", own_headers(5, number)) for number in ("3", "4", "30", "")),
+        *((b"a.b", b"", own_headers(5, number)) for number in ("3", "2", "1", "0", "")),
         (b"a.b", b"", None),
         (b"a.b", b"", []),
         (b"a.b", b"", GOOD[1:]),
@@ -92,6 +92,13 @@ def test_a_record_is_a_message_where_railguns_own_reader_says_so(spark: SparkSes
     ]
     found = messages(_frame(spark, records + not_messages), 3).select("offset", "sequence").collect()
     assert sorted((row.offset, row.sequence) for row in found) == wanted
+
+
+def test_a_message_of_a_later_stream_ends_the_query(spark: SparkSession) -> None:
+    later = _frame(spark, [(b"a.b", b"", own_headers(7, 3)), (b"a.b", b"", own_headers(7, 12))])
+    with pytest.raises(PySparkException, match=MADE_ANEW):
+        messages(later, 3).collect()
+    assert [row.offset for row in messages(later, 12).collect()] == [1]
 
 
 def test_the_columns_of_a_message(spark: SparkSession) -> None:
@@ -179,7 +186,7 @@ def test_framed_avro_is_read_by_the_schema_of_its_writer(spark: SparkSession) ->
         _framed(1, OLD, {"id": 41}),
         _framed(200_000, NEW, {"id": 42, "item": "milk"}),
         _framed(3, OLD, {"id": 43}),  # an id that is not given
-        _framed(1, OLD, {"id": 44})[1:],
+        b"\1" + _framed(1, OLD, {"id": 44})[1:],  # another first byte
         b"\0\0\0",
         b"",
         b"\0\0\0\0\1",  # framed, without data

@@ -1,0 +1,71 @@
+"""A broker with passwords and permissions: those of a client are enough to read, and with one more to publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import railgun
+from railgun.errors import NotAuthorized
+from railgun.protocol.topics import Names
+from railgun.spark import Published, publish, read, read_stream
+from tests.support.commands import done, invoke
+from tests.support.secured_broker import SecuredBroker, secured_broker
+from tests.support.spark import sequences
+from tests.support.worker_process import PARTITIONS, WorkerProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+PREFIX, WORKER, CLIENT = "shop", "shop-worker", "shop-app"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A broker, and a worker on it; both users have what ``railgun init --print-acls`` prints."""
+    with secured_broker(WORKER, CLIENT) as broker:
+        users = ["--user", WORKER, "--client-user", CLIENT]
+        printed = done(invoke("init", "--print-acls", "--json", "--prefix", PREFIX, *users))
+        for role in json.loads(printed).values():
+            for one in role["grants"]:
+                broker.grant(role["user"], one["resource"], one["name"], one["pattern"], one["operations"])
+        folder, options = tmp_path_factory.mktemp("secured"), broker.options(WORKER)
+        with WorkerProcess(folder, broker.address, prefix=PREFIX, node={"kafka": options}) as worker:
+            worker.wait_for(": ready after", times=PARTITIONS)
+            yield broker
+
+
+def test_a_client_may_read_and_publish(spark: SparkSession, secured: SecuredBroker, tmp_path: Path) -> None:
+    at: dict[str, Any] = {"server": secured.address, "prefix": PREFIX, "kafka": secured.options(CLIENT)}
+    with railgun.connect(secured.address, prefix=PREFIX, kafka=secured.options(CLIENT), timeout=30) as rg:
+        rg.create_stream("ORDERS", subjects=["orders.*"])
+        for _ in range(3):
+            rg.publish("orders.new", b"x")
+    assert sequences(read(spark, "ORDERS", **at)) == [1, 2, 3]
+    query = (
+        read_stream(spark, "ORDERS", start=2, **at)
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(90)
+    assert sequences(spark.read.parquet(str(tmp_path / "out"))) == [2, 3]
+
+    rows = spark.createDataFrame(
+        [("orders.a", "1", "a"), ("elsewhere", "2", "b")], "subject string, payload string, msg_id string"
+    )
+    with pytest.raises(NotAuthorized, match=Names(PREFIX).rejected):
+        publish(rows, "ORDERS", **at)
+    assert sequences(read(spark, "ORDERS", **at)) == [1, 2, 3]
+    secured.grant(CLIENT, "topic", Names(PREFIX).rejected, "literal", ["Read", "Describe"])
+    told = publish(rows, "ORDERS", progress=lambda *_: None, **at)
+    assert told[:4] == Published(2, 1, 0, 1)[:4]
+
+    with pytest.raises(NotAuthorized, match="refused the credentials"):
+        read(spark, "ORDERS", **(at | {"kafka": secured.options(CLIENT, "guessed")}))
