@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pyspark.sql import SparkSession
 
 from railgun.client.facade.railgun import Railgun, connect
 from railgun.testing.clock import Clock
@@ -58,7 +59,8 @@ def run_block(block: Block, source: str) -> dict[str, Any]:
 
 PYTHON = list(blocks("python"))
 IN_MEMORY = [block for block in PYTHON if ADDRESS not in block.body]
-ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body]
+ON_SPARK = [block for block in PYTHON if "railgun.spark" in block.body]
+ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body and block not in ON_SPARK]
 
 
 def test_there_are_examples_of_both_kinds() -> None:
@@ -84,12 +86,25 @@ def _run_test(test: Any) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("block", ON_KAFKA, ids=str)
 def test_an_example_on_kafka(block: Block, cell: Cell) -> None:
-    """The address and the prefix of the test's own cluster take the place of those in the text."""
+    _run_on(cell, block)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)  # the first one starts Spark
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # Spark leaves its sockets to the collector
+@pytest.mark.parametrize("block", ON_SPARK, ids=str)
+def test_an_example_on_spark(block: Block, cell: Cell, spark: SparkSession) -> None:
+    _run_on(cell, block)
+
+
+def _run_on(cell: Cell, block: Block) -> None:
+    """Run an example. The address and the prefix of the test's own cluster take the place of those in the text."""
     source = re.sub(
         rf'connect\("{ADDRESS}"(, prefix="railgun")?',
         f'connect("{ADDRESS}", prefix="{cell.prefix}"',
         block.body,
     )
+    source = source.replace('prefix="railgun"', f'prefix="{cell.prefix}"')
     source = source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
     run_block(block, source)
 
