@@ -72,7 +72,7 @@ def plain(rg: railgun.Railgun) -> str:
             batch.add(f"{name}.batch.{n}", b"together")
     rg.publish(f"{name}.short", b"gone in a second", ttl=1)
     rg.publish(f"{name}.ü.3", b"rolled up", headers={"Nats-Rollup": "sub"})
-    for sequence in (10, 16, 17, 40):
+    for sequence in (10, 16, 17, 41):
         stream.delete_message(sequence)
     stream.purge(subject=f"{name}.ü.8")
     wait_until(lambda: not stream.info(subjects=f"{name}.short").state.subjects, "the short one is gone")

@@ -14,6 +14,7 @@ from typer.testing import Result
 
 import railgun
 from railgun.cli.tour import command
+from railgun.errors import ConfigError
 from tests.support.commands import done, invoke, said
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
@@ -94,15 +95,17 @@ def test_faults_are_said_in_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch
     assert "is not BEGIN=INSTEAD" in said(run("backfill", str(tmp_path), "ANY", "--replace", "nonsense"))
 
     monkeypatch.setitem(sys.modules, "pyspark", None)  # as if it was not installed
-    for words in (["pipeline", "audit", "ANY"], ["tour", "--spark"], ["up", "--tour", "--spark"]):
-        missing = invoke(*words)
+    for words in (["pipeline", "audit", "ANY"], ["tour", "--spark"]):
+        missing = invoke(*words, "--server", "localhost:1")
         assert (missing.exit_code, "pip install 'railgun[spark]'" in said(missing)) == (1, True)
+    with pytest.raises(ConfigError, match=r"pip install 'railgun\[spark\]'"):
+        invoke("up", "--tour", "--spark")
 
 
 def test_the_tour_ends_with_an_archive_and_an_audit_when_asked(
     run: Run, at: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "BEFORE_THE_TOPIC", command.BEFORE_THE_TOPIC[:1])
+    monkeypatch.setattr(command, "BEFORE_THE_TOPIC", command.BEFORE_THE_TOPIC[:2])
     monkeypatch.setattr(command, "AFTER_IT", ())
     shown = done(invoke("tour", "--spark", "--server", at.server, "--prefix", at.prefix))
     assert "holds 299 messages of ORDERS in 1 batches, up to sequence 300\n" in shown

@@ -22,8 +22,8 @@ from railgun.cli.running import EXIT_WRONG, command
 @command
 def audit(stream: StreamName, flags: SparkFlags, cluster: Cluster) -> None:
     """Compare the log of a stream with what its owner answers; exit code 1 if they differ."""
-    with _telling("starting Spark") as tell, job("audit", cluster, flags) as (module, spark, place):
-        done = module.audit(spark, place, stream, progress=tell)
+    with _telling("starting Spark") as tell, job("audit", cluster, flags) as ready:
+        done = ready.run(ready.module.audit, stream, progress=tell)
     if cluster.as_json:
         print_json(done.as_object())
     else:
@@ -47,8 +47,8 @@ def dead_letters(
     filter: Filter = None,
 ) -> None:
     """Count dead letters by subject, consumer and reason."""
-    with _telling("counting letters"), job("dead_letters", cluster, flags) as (module, spark, place):
-        rows = module.report(spark, place, stream, filter=filter)
+    with _telling("counting letters"), job("dead_letters", cluster, flags) as ready:
+        rows = ready.run(ready.module.report, stream, filter=filter)
     if cluster.as_json:
         print_json(rows)
         return
@@ -83,8 +83,8 @@ def ack_latency(
     ] = None,
 ) -> None:
     """Show how long acknowledgements took, from the samples of consumers with --sample."""
-    with _telling("reading samples"), job("ack_latency", cluster, flags) as (module, spark, place):
-        rows = module.report(spark, place, stream=stream, consumer=consumer, plot=plot)
+    with _telling("reading samples"), job("ack_latency", cluster, flags) as ready:
+        rows = ready.run(ready.module.report, stream=stream, consumer=consumer, plot=plot)
     if cluster.as_json:
         print_json(rows)
         return

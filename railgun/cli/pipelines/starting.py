@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -22,10 +24,12 @@ from railgun.errors import ConfigError, RailgunError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Result = TypeVar("Result")
+
 _PACKAGES = ("railgun._topologies", "topologies")  # inside an installed package, or of the checkout
-_LEAST_TIMEOUT = (
-    30.0  # seconds: an owner that looks through millions of messages does so beside its other work
-)
+_LOOK = 0.5  # seconds: a wait without an end would not hear Ctrl-C on every system
+_PATIENCE = 30.0  # seconds for a job that was cancelled
+_LEAST_TIMEOUT = 30.0  # seconds: an owner looks through millions of messages beside its other work
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class SparkFlags:
 
         import railgun.spark
 
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # Ctrl-C in the middle of a call is not an error
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that Ctrl-C cuts off are not errors
         there = SparkSession.getActiveSession()
         with _same_interrupts():
             spark = railgun.spark.session("railgun pipeline", master=self.master, config=settings)
@@ -71,12 +75,42 @@ class SparkFlags:
                 spark.stop()
 
 
-class Job(NamedTuple):
+@dataclass(frozen=True)
+class Job:
     """A pipeline that can run: its module, Spark, and the cluster in the form that jobs want."""
 
     module: Any
     spark: SparkSession
     place: Any
+
+    def run(self, function: Callable[..., Result], *given: Any, **more: Any) -> Result:
+        """What the function of the module returns, or raises.
+
+        It runs in a thread of its own, because Ctrl-C comes to this one: in the middle of a call to the JVM it would be lost, or leave
+        the connection unusable. What it interrupts is cancelled, and given some time to end.
+        """
+        done: Future[Result] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(function(self.spark, self.place, *given, **more))
+            except BaseException as error:  # noqa: BLE001  the other thread raises it
+                done.set_exception(error)
+
+        threading.Thread(target=work, name="railgun-pipeline", daemon=True).start()
+        try:
+            while not wait([done], _LOOK).done:
+                pass
+        except BaseException:
+            self._cancel(done)
+            raise
+        return done.result()
+
+    def _cancel(self, done: Future[Any]) -> None:
+        for query in self.spark.streams.active:
+            query.stop()
+        self.spark.sparkContext.cancelAllJobs()
+        wait([done], _PATIENCE)
 
 
 @contextmanager

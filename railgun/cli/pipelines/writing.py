@@ -36,12 +36,11 @@ def archive(
 ) -> None:
     """Write a stream to Parquet files by date, each message once; run it again for what came since."""
     with (
-        job("archive", cluster, flags, stopped=STOPPED) as (module, spark, place),
+        job("archive", cluster, flags, stopped=STOPPED) as ready,
         progress_to("archiving") as step,
     ):
-        done = module.archive(
-            spark,
-            place,
+        done = ready.run(
+            ready.module.archive,
             stream,
             target,
             filter=filter,
@@ -78,10 +77,10 @@ def backfill(
         pair = (begin, instead)
     cluster.announce()
     with (
-        job("backfill", cluster, flags, stopped=STOPPED) as (module, spark, place),
+        job("backfill", cluster, flags, stopped=STOPPED) as ready,
         progress_to("publishing") as step,
     ):
-        done = module.backfill(spark, place, source, stream, replace=pair, filter=filter, progress=step)
+        done = ready.run(ready.module.backfill, source, stream, replace=pair, filter=filter, progress=step)
     if cluster.as_json:
         print_json(done.as_object())
     else:
@@ -119,14 +118,13 @@ def totals(
     """Count messages, and add up a number in them, by subject or window, into a stream or a bucket."""
     cluster.announce()
     with (
-        job("totals", cluster, flags, stopped=STOPPED) as (module, spark, place),
+        job("totals", cluster, flags, stopped=STOPPED) as ready,
         progress_to("summing up") as step,
     ):
-        done = module.totals(
-            spark,
-            place,
+        done = ready.run(
+            ready.module.totals,
             stream,
-            module.Target(into, subject, bucket),
+            ready.module.Target(into, subject, bucket),
             checkpoint,
             field=sum,
             window=window,

@@ -36,12 +36,12 @@ def archive_and_audit(walk: Walk, cluster: Cluster) -> None:
         walk.say(f"railgun pipeline archive {walk.stream} {target}")
         walk.out.print("     [dim]… starting Spark[/]")
         with flags.session():  # one for both jobs
-            with job("archive", cluster, flags) as (module, spark, place):
-                done = module.archive(spark, place, walk.stream, target)
+            with job("archive", cluster, flags) as ready:
+                done = ready.run(ready.module.archive, walk.stream, target)
             walk.expect(done.messages == ORDERS - 1, f"the archive holds {ORDERS - 1} messages")
             walk.shown(str(done))
             walk.say(f"railgun pipeline audit {walk.stream}")
-            with job("audit", cluster, flags) as (module, spark, place):
-                found = module.audit(spark, place, walk.stream)
+            with job("audit", cluster, flags) as ready:
+                found = ready.run(ready.module.audit, walk.stream)
             walk.shown(*map(str, found.differences), str(found))
             walk.expect(not found.differences, "the log says what its owner says")
