@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from railgun.cli import tour
+from railgun.cli import pipelines, tour
 from railgun.cli.commands import (
     batch,
     consumer,
@@ -19,7 +19,6 @@ from railgun.cli.commands import (
     events,
     init,
     kv,
-    pipeline,
     publish,
     stream,
     subscribe,
@@ -60,7 +59,7 @@ app.command("sub")(subscribe.sub)
 app.command("req")(publish.req)
 app.command("events")(events.events)
 app.add_typer(dlq.app, name="dlq")
-app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(pipelines.app, name="pipeline")
 app.command("doctor")(doctor.doctor)
 app.command("init")(init.init)
 app.command("tour")(tour.tour)

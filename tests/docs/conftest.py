@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.cell import Cell
+from tests.support.spark_session import spark as spark  # a fixture
 
 
 @pytest.fixture(scope="module")

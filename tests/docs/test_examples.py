@@ -92,7 +92,8 @@ def test_an_example_on_kafka(block: Block, cell: Cell) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(180)  # the first one waits for the JVM
+@pytest.mark.timeout(300)  # the first one waits for the JVM
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # Spark leaves its sockets to the collector
 @pytest.mark.parametrize("block", IN_SPARK, ids=str)
 def test_an_example_in_spark(block: Block, cell: Cell, spark: SparkSession) -> None:
     """``session()`` in the text gives the session of the tests."""
@@ -106,6 +107,7 @@ def _on(cell: Cell, source: str) -> str:
         rf'\1"{ADDRESS}", prefix="{cell.prefix}"',
         source,
     )
+    source = source.replace('prefix="railgun"', f'prefix="{cell.prefix}"')
     return source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,10 @@ from tests.support.cell import Cell
 from tests.support.checkout import TOP, environment
 from tests.support.spark_session import spark as spark  # a fixture
 from tests.support.waiting import wait_until
-from topologies.place import Place
+from topologies.pipelines.parts.place import Place
 
 Kill = Callable[..., None]
+Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,6 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            item.add_marker(pytest.mark.timeout(300))  # the first one starts a broker, a worker and Spark
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +67,7 @@ def killed(cell: Cell, tmp_path: Path) -> Kill:
 
     def kill(*arguments: str, once: Callable[[], bool]) -> None:
         with _process(cell, tmp_path / "driver.log", *arguments) as process:
-            wait_until(lambda: process.poll() is not None or once(), "the pipeline works", 60, pause=0.005)
+            wait_until(lambda: process.poll() is not None or once(), "the pipeline works", 120, pause=0.005)
             os.killpg(process.pid, signal.SIGKILL)
             assert process.wait(10) in (-signal.SIGKILL, 0), (tmp_path / "driver.log").read_text()
 
@@ -75,6 +77,8 @@ def killed(cell: Cell, tmp_path: Path) -> Kill:
 @contextmanager
 def _process(cell: Cell, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     where = ["--server", cell.bootstrap, "--prefix", cell.prefix]
+    # It is over before a better compiler would pay.
+    where += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
     command = [sys.executable, "-m", "railgun.cli.main", "pipeline", *arguments, *where]
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -88,7 +92,16 @@ def _process(cell: Cell, log: Path, *arguments: str) -> Iterator[subprocess.Pope
             process.wait()
 
 
+def group_is_empty(group: int) -> bool:
+    """Whether no process of this group runs."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 @pytest.fixture
-def started(cell: Cell, tmp_path: Path) -> Callable[..., object]:
+def started(cell: Cell, tmp_path: Path) -> Start:
     """Starts ``railgun pipeline`` as a process: a context manager."""
     return lambda *arguments: _process(cell, tmp_path / "driver.log", *arguments)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import railgun
 from railgun.errors import ConfigError
-from tests.pipelines.conftest import Kill
+from tests.pipelines.conftest import Kill, Start, group_is_empty
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
-from topologies.archive import Archived, archive, read_archive, summary
-from topologies.place import Place
+from topologies.pipelines.archive import Archived, archive, summary
+from topologies.pipelines.audit import audit
+from topologies.pipelines.parts.message_files import read_archive
+from topologies.pipelines.parts.place import Place
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -68,8 +70,8 @@ def archived(spark: SparkSession, target: Path) -> list[Row]:
     )
 
 
-def test_an_archive_goes_on_after_its_driver_was_killed(
-    spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, tmp_path: Path
+def test_an_archive_goes_on_after_a_kill_and_after_ctrl_c(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, started: Start, tmp_path: Path
 ) -> None:
     name, target = filled(rg, 2_000), tmp_path / "archive"
     second = target / "batch=1"
@@ -78,9 +80,19 @@ def test_an_archive_goes_on_after_its_driver_was_killed(
     assert 0 < before < 20, "it was killed in the middle"
 
     publish(rg, name, 100)
+    with started("archive", name, str(target), "--follow") as process:
+        wait_until(lambda: bool(list(target.glob(f"batch={before + 1}/_SUCCESS"))), "it goes on", 120)
+        publish(rg, name, 100)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert group_is_empty(process.pid), "nothing of it is left, Spark's Java neither"
+    said = (tmp_path / "driver.log").read_text()
+    assert "stopped: run it again to go on" in said
+    assert "Traceback" not in said
+
     done = archive(spark, at, name, str(target), max_per_batch=1_000)
     assert archived(spark, target) == live(rg, name)
-    assert (done.messages, done.first_seq, done.last_seq) == (2_100, 1, 2_100)
+    assert (done.messages, done.first_seq, done.last_seq) == (2_200, 1, 2_200)
 
 
 def test_a_batch_that_was_half_written_is_replaced_and_a_whole_one_kept(
@@ -130,6 +142,9 @@ def test_an_empty_stream_odd_messages_and_folders_that_belong_to_others(
     ]
     assert rows[f"{name}.odd"]["headers"] == {"Twice": "a"}
 
+    rg.stream(name).purge()
+    assert archive(spark, at, name, target) == done, "an archive keeps what an emptied stream has not"
+
     with pytest.raises(ConfigError, match="belongs to another stream"):
         archive(spark, at, filled(rg, 1), target)
     rg.delete_stream(name)
@@ -138,23 +153,62 @@ def test_an_empty_stream_odd_messages_and_folders_that_belong_to_others(
         archive(spark, at, name, target)
     assert summary(spark, target) == done
 
-    other = tmp_path / "photos"
-    other.mkdir()
-    (other / "cat.png").touch()
-    with pytest.raises(ConfigError, match=r"is not empty and has no _railgun\.json"):
-        archive(spark, at, name, str(other))
 
-
-def test_ctrl_c_ends_it_well(
-    spark: SparkSession, at: Place, rg: railgun.Railgun, started: Callable[..., Any], tmp_path: Path
+def test_messages_that_the_log_was_trimmed_past_are_archived_once(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:
-    name, target = filled(rg, 500), tmp_path / "archive"
-    with started("archive", name, str(target), "--follow", "--max-per-batch", "200") as process:
-        wait_until(lambda: (target / "batch=1/_SUCCESS").exists(), "it works", 60)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-    said = (tmp_path / "driver.log").read_text()
-    assert "stopped: run it again to go on" in said
-    assert "Traceback" not in said
+    name, target = unique("STRAGGLERS"), tmp_path / "archive"
+    stream = rg.create_stream(name, subjects=[f"{name}.*"])
+    for n in range(3):
+        rg.publish(f"{name}.kept", b"%d" % n, headers={"N": str(n)})
+    for _ in range(12_000):
+        rg.publish_soon(f"{name}.bulk", b"")
+    rg.flush()
+    stream.purge(subject=f"{name}.bulk")
+    rg.publish(f"{name}.new", b"newest")
+    reader = Consumer({"bootstrap.servers": at.server, "group.id": "unused"})
+    place = TopicPartition(f"{at.prefix}.log.{name}", 0)
+    wait_until(lambda: reader.get_watermark_offsets(place, 5)[0] > 3, "the log is trimmed past them", 40)
+    reader.close()
+
+    for _ in range(2):
+        done = archive(spark, at, name, str(target))
+        assert archived(spark, target) == live(rg, name)
+        assert (done.messages, done.batches) == (4, 2)
+    (target / "batch=-1" / "_SUCCESS").unlink()  # as if it was killed while it was written
+    assert archive(spark, at, name, str(target)) == done
+    assert archived(spark, target) == live(rg, name)
+    assert audit(spark, at, name).differences == []
+
+
+def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, target = filled(rg, 3), tmp_path / "archive"
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "cat.png").touch()
+    with pytest.raises(ConfigError, match=r"is not empty and has no _railgun\.json"):
+        archive(spark, at, name, str(photos))
+    with pytest.raises(ConfigError, match="cannot be used"):
+        archive(spark, at, name, str(photos / "cat.png" / "below a file"))
+    with pytest.raises(ConfigError, match=r"cannot be used: .*nosuch"):
+        archive(spark, at, name, "nosuch://bucket/folder")
+
     archive(spark, at, name, str(target))
+    card = target / "_railgun.json"
+    whole = card.read_text()
+    for text, said in (
+        ("{", "is not valid JSON"),
+        ("{}", "is not a card of format 1"),
+        ('{"format": 1, "kind": "archive"}', "has no 'stream'"),
+    ):
+        card.write_text(text)
+        card.with_name("._railgun.json.crc").unlink(missing_ok=True)
+        with pytest.raises(ConfigError, match=said):
+            archive(spark, at, name, str(target))
+    card.write_text(whole)
+    shutil.rmtree(target / "_checkpoint")
+    with pytest.raises(ConfigError, match="holds batches and no _checkpoint"):
+        archive(spark, at, name, str(target))
     assert archived(spark, target) == live(rg, name)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 import railgun
 from railgun.errors import ConfigError
 from tests.pipelines.conftest import Kill
 from tests.support.naming import unique
-from topologies.archive import archive
-from topologies.backfill import Backfilled, backfill
-from topologies.place import Place
+from topologies.pipelines.archive import archive
+from topologies.pipelines.backfill import Backfilled, backfill
+from topologies.pipelines.parts.place import Place
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+COUNT = 10_000
 AT_ONCE = 0.1  # seconds: a window that helps nobody who comes back
 
 
@@ -28,32 +32,46 @@ def content(rg: railgun.Railgun, name: str) -> list[tuple[str, str]]:
     ]
 
 
+@contextmanager
+def commands_of(at: Place, rg: railgun.Railgun, stream: str) -> Iterator[Callable[[], int]]:
+    """Tells where the commands of the stream's partition end: sooner than their owner, who is busy with them."""
+    known = rg.connection.stream(stream)
+    assert known is not None
+    place = TopicPartition(f"{at.prefix}.commands", known.partition)
+    reader = Consumer({"bootstrap.servers": at.server, "group.id": "unused"})
+    try:
+        yield lambda: int(reader.get_watermark_offsets(place, 10)[1])
+    finally:
+        reader.close()
+
+
 def test_a_backfill_goes_on_after_its_driver_was_killed(
     spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, tmp_path: Path
 ) -> None:
     origin, copy, folder = unique("ORIGIN"), unique("COPY"), str(tmp_path / "archive")
     rg.create_stream(origin, subjects=[f"{origin}.*"])
     target = rg.create_stream(copy, subjects=[f"{copy}.*"], duplicate_window=AT_ONCE)
-    padding = bytes(1_000)
+    padding = bytes(2_000)
     futures = [
         rg.publish_soon(f"{origin}.{n % 3}", b"%d" % n + padding, msg_id=f"first-{n}", headers={"N": str(n)})
-        for n in range(8_000)
+        for n in range(COUNT)
     ]
     for future in futures:
         future.result()
     archive(spark, at, origin, folder)
 
-    renamed = f"{origin}.={copy}."
-    killed("backfill", folder, copy, "--replace", renamed, once=lambda: target.info().state.messages > 0)
+    with commands_of(at, rg, copy) as sent:
+        before = sent()
+        killed("backfill", folder, copy, "--replace", f"{origin}.={copy}.", once=lambda: sent() > before)
     held = target.info().state.messages
-    assert held > 0
+    assert 0 < held < COUNT, "it was killed in the middle"
 
     done = backfill(spark, at, folder, copy, replace=(f"{origin}.", f"{copy}."))
-    assert done == Backfilled(8_000, held, 0, 8_000 - held, 0)
+    assert done == Backfilled(COUNT, held, 0, COUNT - held, 0)
     assert content(rg, copy) == content(rg, origin)
-    assert target.get(8_000).header("Archived-Msg-Id") == "first-7999"
+    assert target.get(COUNT).header("Archived-Msg-Id") == f"first-{COUNT - 1}"
     again = backfill(spark, at, folder, copy, replace=(f"{origin}.", f"{copy}."))
-    assert again == Backfilled(8_000, 8_000, 0, 0, 0)
+    assert again == Backfilled(COUNT, COUNT, 0, 0, 0)
 
 
 def test_what_a_limit_removed_does_not_come_back_over_its_successor(
@@ -72,6 +90,29 @@ def test_what_a_limit_removed_does_not_come_back_over_its_successor(
     assert backfill(spark, at, source, name) == Backfilled(3, 2, 1, 0, 0)
     assert state.get_last(f"{name}.a").payload == b"new"
     assert state.info().state.last_seq == 3
+
+
+def test_what_was_taken_from_a_work_queue_does_not_come_back(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, source = unique("JOBS"), str(tmp_path / "rows")
+    jobs = rg.create_stream(
+        name,
+        subjects=[f"{name}.*"],
+        retention="workqueue",
+        duplicate_window=AT_ONCE,
+        max_msgs=3,
+        discard="new",
+    )
+    hands = jobs.create_consumer("HANDS")
+    rows = [(f"{name}.{n}", b"%d" % n, n) for n in range(1, 5)]
+    spark.createDataFrame(rows, "subject string, payload binary, sequence long").write.parquet(source)
+    first = backfill(spark, at, source, name)
+    assert (first.stored, first.refused, *first.reasons) == (3, 1, "maximum messages exceeded")
+    for message in hands.fetch(3, wait=20):
+        message.ack_sync()
+    assert backfill(spark, at, source, name) == Backfilled(4, 0, 3, 1, 0), "the refused one, and no other"
+    assert [message.payload for message in jobs.read()] == [b"4"]
 
 
 def test_rows_without_ids_are_known_by_their_content_and_other_folders_refused(

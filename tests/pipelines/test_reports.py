@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,10 +13,12 @@ from pyspark.sql import SparkSession
 from typer.testing import Result
 
 import railgun
+from railgun.cli.tour import command
+from railgun.errors import ConfigError
 from tests.support.commands import done, invoke, said
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
-from topologies.place import Place
+from topologies.pipelines.parts.place import Place
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 Run = Callable[..., Result]
@@ -69,6 +70,9 @@ def test_the_commands_go_round(run: Run, rg: railgun.Railgun, at: Place, tmp_pat
     for n in range(10):
         rg.publish(f"{name}.{n % 2}", b"%d" % n)
     assert json.loads(done(run("archive", name, folder, "--json")))["messages"] == 10
+    refused = run("backfill", folder, copy, "--replace", f"{name}.=elsewhere.", "--json")
+    assert refused.exit_code == 1
+    assert json.loads(refused.stdout)["refused"] == 10
     told = done(run("backfill", folder, copy, "--replace", f"{name}.={copy}."))
     assert told == "10 messages: 10 stored, 0 were there, 0 were there once, 0 refused\n"
     assert done(run("audit", copy)) == f"{copy}: 10 messages on 2 subjects: no differences\n"
@@ -80,10 +84,6 @@ def test_the_commands_go_round(run: Run, rg: railgun.Railgun, at: Place, tmp_pat
     assert found.exit_code == 1
     assert [one["kind"] for one in json.loads(found.stdout)["differences"]] == ["foreign"]
 
-    refused = run("backfill", folder, copy, "--replace", f"{name}.=elsewhere.", "--json")
-    assert refused.exit_code == 1
-    assert json.loads(refused.stdout)["refused"] == 10
-
 
 def test_faults_are_said_in_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wrong = run("archive", "NO_SUCH_STREAM", str(tmp_path / "none"))
@@ -94,13 +94,20 @@ def test_faults_are_said_in_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch
     assert "is not KEY=VALUE" in said(run("audit", "ANY", "--conf", "nonsense"))
     assert "is not BEGIN=INSTEAD" in said(run("backfill", str(tmp_path), "ANY", "--replace", "nonsense"))
 
-    imported = builtins.__import__
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as if it was not installed
+    for words in (["pipeline", "audit", "ANY"], ["tour", "--spark"]):
+        missing = invoke(*words, "--server", "localhost:1")
+        assert (missing.exit_code, "pip install 'railgun[spark]'" in said(missing)) == (1, True)
+    with pytest.raises(ConfigError, match=r"pip install 'railgun\[spark\]'"):
+        invoke("up", "--tour", "--spark")
 
-    def without_spark(name: str, *given: Any, **more: Any) -> Any:
-        if name.startswith("pyspark"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return imported(name, *given, **more)
 
-    monkeypatch.setattr(builtins, "__import__", without_spark)
-    missing = run("audit", "ANY")
-    assert (missing.exit_code, "pip install 'railgun[spark]'" in said(missing)) == (1, True)
+def test_the_tour_ends_with_an_archive_and_an_audit_when_asked(
+    run: Run, at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "BEFORE_THE_TOPIC", command.BEFORE_THE_TOPIC[:2])
+    monkeypatch.setattr(command, "AFTER_IT", ())
+    shown = done(invoke("tour", "--spark", "--server", at.server, "--prefix", at.prefix))
+    assert "holds 299 messages of ORDERS in 1 batches, up to sequence 300\n" in shown
+    assert "ORDERS: 299 messages on 1 subjects: no differences\n" in shown
+    assert "That was the tour" in shown

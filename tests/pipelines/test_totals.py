@@ -13,8 +13,8 @@ import railgun
 from railgun.errors import ConfigError
 from tests.pipelines.conftest import Kill
 from tests.support.naming import unique
-from topologies.place import Place
-from topologies.totals import Target, Totalled, totals
+from topologies.pipelines.parts.place import Place
+from topologies.pipelines.totals import Target, Totalled, totals
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 AT_ONCE = 0.1  # seconds: a window that helps nobody who comes back

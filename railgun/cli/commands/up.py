@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -16,6 +17,8 @@ import typer
 
 from railgun.cli.local.workers import LocalWorker, await_workers
 from railgun.cli.options.context import forget_up, remember_up
+from railgun.cli.pipelines.starting import require_spark
+from railgun.cli.tour import run_tour
 from railgun.errors import ConfigError, EmbeddedBrokerError
 from railgun.kafka.embedded import EmbeddedBroker
 from railgun.kafka.embedded.jars import jars_cached
@@ -28,6 +31,8 @@ READY_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.2
 _OF_A_WORKER: Final = ("faust", "rocksdict")  # the packages of the extra "worker"
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+Show = Callable[[str], None]  # a tour of the cluster at this address
 
 
 class Stopped(BaseException):
@@ -56,15 +61,23 @@ def up(
     real_time: Annotated[
         bool, typer.Option("--real-time", help="The tour waits as long as its story says.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="The tour ends with an archive and an audit, on Spark.")
+    ] = False,
 ) -> None:
     """Run a local Kafka and workers until Ctrl-C; prints `ready: ADDRESS` once a publish would be answered."""
     if broker_only and tour:
         raise ConfigError("--tour needs a worker: leave out --broker-only")
+    if spark:
+        if not tour:
+            raise ConfigError("--spark is a part of the tour: give --tour as well")
+        require_spark()
     if not broker_only:
         _require_worker()
     with _stop_signals():
         try:
-            _serve(port, data_dir, 0 if broker_only else workers, tour, real_time)
+            show = partial(run_tour, real_time=real_time, spark=spark) if tour else None
+            _serve(port, data_dir, 0 if broker_only else workers, show)
         except Stopped:
             typer.echo("stopped", err=True)
 
@@ -85,7 +98,7 @@ def _is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time: bool) -> None:
+def _serve(port: int | None, data_dir: Path, workers: int, show: Show | None) -> None:
     if port is None:
         port = USUAL_PORT if is_free(USUAL_PORT) else 0
     if not jars_cached():
@@ -102,8 +115,8 @@ def _serve(port: int | None, data_dir: Path, workers: int, tour: bool, real_time
         if crew:
             await_workers(crew, broker.bootstrap, PREFIX, READY_SECONDS)
         _announce(broker.bootstrap, running)
-        if tour:
-            _tour(crew, broker.bootstrap, real_time)
+        if show is not None:
+            _tour(crew, broker.bootstrap, show)
         while True:
             _check(broker, crew)
             time.sleep(_LOOK_EVERY)
@@ -121,11 +134,9 @@ def _announce(bootstrap: str, running: ExitStack) -> None:
     typer.echo(f"ready: {bootstrap}")
 
 
-def _tour(crew: list[LocalWorker], bootstrap: str, real_time: bool) -> None:
-    from railgun.cli.tour import run_tour
-
+def _tour(crew: list[LocalWorker], bootstrap: str, show: Show) -> None:
     try:
-        run_tour(bootstrap, real_time=real_time)
+        show(bootstrap)
     except Exception:
         for worker in crew:
             worker.check()  # a dead worker explains the failure better than what the tour saw of it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from railgun.cli.options.cluster import Cluster
 from railgun.cli.output import console
 from railgun.cli.running import command
-from railgun.cli.tour import buckets, consumers, copies, positions, streams
+from railgun.cli.tour import archives, buckets, consumers, copies, positions, streams
 from railgun.cli.tour.walk import SLACK, TourFailed, Walk
 from railgun.errors import RailgunError
 from railgun.protocol.topics import DEFAULT_PREFIX, Names
@@ -46,20 +46,32 @@ def run_tour(
     prefix: str = DEFAULT_PREFIX,
     kafka: Mapping[str, Any] | None = None,
     timeout: float = 10.0,
+    spark: bool = False,
 ) -> None:
-    """Walk through the cluster at this address. Raises TourFailed, or what a step raised."""
+    """Walk through the cluster at this address; ``spark``: with an archive and an audit at the end.
+
+    Raises TourFailed, or what a step raised; ConfigError, before the first step, if Spark is asked for and cannot be had.
+    """
     from railgun.client.facade.railgun import connect
 
+    last: list[Callable[[Walk], None]] = []
+    if spark:
+        settings = [f"{name}={value}" for name, value in (kafka or {}).items()]
+        cluster = Cluster(bootstrap, prefix, settings, timeout=timeout)
+        archives.check_spark(cluster)
+        last.append(lambda walk: archives.archive_and_audit(walk, cluster))
     out = console()
     out.print(f"[bold]A short tour of railgun[/] at {bootstrap}")
     show_topic = None
     if not bootstrap.startswith("memory://"):
         show_topic = _topic_reader(out, bootstrap, prefix, kafka)
     with connect(bootstrap, prefix=prefix, timeout=timeout, kafka=kafka) as rg:
-        _walk(Walk(rg, out, real_time), show_topic)
+        _walk(Walk(rg, out, real_time), show_topic, last)
 
 
-def _walk(walk: Walk, show_topic: Callable[[str], None] | None) -> None:
+def _walk(
+    walk: Walk, show_topic: Callable[[str], None] | None, last: Sequence[Callable[[Walk], None]]
+) -> None:
     """All steps; the streams of the tour are gone afterwards, however it ends."""
     walk.remove_own()
     walk.choose_names()
@@ -71,6 +83,8 @@ def _walk(walk: Walk, show_topic: Callable[[str], None] | None) -> None:
             show_topic(walk.stream)
         for step in AFTER_IT:
             step(walk)
+        for asked_for in last:
+            asked_for(walk)
     finally:
         with suppress(RailgunError):
             walk.remove_own()
@@ -110,6 +124,9 @@ def _topic_reader(
 def tour(
     cluster: Cluster,
     real_time: Annotated[bool, typer.Option("--real-time", help="Wait as long as the story says.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="End with an archive and an audit, on Spark.")
+    ] = False,
 ) -> None:
     """Show what railgun does, live; the streams that it makes are removed again."""
     cluster.announce()
@@ -119,4 +136,5 @@ def tour(
         prefix=cluster.prefix,
         kafka=cluster.kafka_options(),
         timeout=cluster.timeout,
+        spark=spark,
     )

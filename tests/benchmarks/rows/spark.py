@@ -22,8 +22,8 @@ from tests.benchmarks.results import Goal
 from tests.benchmarks.rows.sides import rate
 from tests.benchmarks.rows.stock import STREAM, stocked_cluster
 from tests.benchmarks.scale import Scale
-from topologies.archive import MESSAGES_AT_ONCE, archive
-from topologies.place import Place
+from topologies.pipelines.archive import MESSAGES_AT_ONCE, archive
+from topologies.pipelines.parts.place import Place
 
 BARE: Final = "Spark's Kafka source"
 LOOP: Final = "a consumer's poll loop"

@@ -66,8 +66,9 @@ def test_ci_runs_what_a_developer_runs() -> None:
     assert "make test" in script.read_text()
 
 
-def test_the_built_package_has_its_types_and_its_schemas() -> None:
+def test_the_built_package_has_its_types_its_schemas_and_the_topologies() -> None:
     built = {one.distribution_path for one in WheelBuilder(str(TOP)).recurse_included_files()}
     wanted = {f"railgun/_schemas/{one.name}" for one in (TOP / "schemas").glob("*.avsc")}
+    wanted |= {f"railgun/_{one.relative_to(TOP)}" for one in (TOP / "topologies").rglob("*.py")}
     assert {"railgun/py.typed", "railgun/__init__.py", *wanted} <= built
     assert not {name for name in built if not name.startswith("railgun/")}

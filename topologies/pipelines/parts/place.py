@@ -1,4 +1,4 @@
-"""The cluster that a pipeline works on: its address and settings, for the facade and for Spark alike."""
+"""The cluster that a pipeline works on: one description of it, for the facade and for Spark alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import railgun
+from railgun.spark.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -18,17 +19,15 @@ class Place:
     kafka: Mapping[str, Any] = field(default_factory=dict)
     timeout: float = 30.0
 
-    def connect(self) -> railgun.Railgun:
-        """The facade; close it."""
-        return railgun.connect(
-            self.server, prefix=self.prefix, timeout=self.timeout, kafka=dict(self.kafka) or None
-        )
-
-    def info(self, stream: str, **details: Any) -> railgun.StreamInfo:
-        """The stream as its owner knows it once every command that was sent before is decided. Raises StreamNotFound."""
-        with self.connect() as rg:
-            return rg.stream(stream).info(**details)
+    @property
+    def cluster(self) -> Cluster:
+        """The same for Spark's Kafka source. Raises ConfigError for what is not an address, a prefix or a setting."""
+        return Cluster(**self.options())
 
     def options(self) -> dict[str, Any]:
         """The arguments of ``railgun.spark`` that say where to read and publish."""
         return {"server": self.server, "prefix": self.prefix, "kafka": dict(self.kafka) or None}
+
+    def connect(self) -> railgun.Railgun:
+        """The facade; close it."""
+        return self.cluster.connect(self.timeout)

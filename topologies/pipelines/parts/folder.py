@@ -1,13 +1,17 @@
 """A folder that a pipeline owns, on any file system that Spark knows, and the card that says what it belongs to.
 
-The card is the file ``_railgun.json``. Readers of Parquet pass over names that begin with an underscore.
+The card is the file ``_railgun.json``. Readers of Parquet pass over names that begin with an underscore. One run at a time may use a
+folder: Spark's own files in it are not made for two.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from railgun.errors import ConfigError
@@ -18,12 +22,16 @@ FORMAT: Final = 1  # of the card and of what lies beside it
 
 
 class Folder:
-    """A folder by its path or URL; it is made when something is written to it."""
+    """A folder by its path or URL; it is made when something is written to it.
+
+    Every method raises ConfigError where the file system refuses, in one sentence.
+    """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path.rstrip("/") or "/"
         self._jvm: Any = spark._jvm
-        self._files: Any = self._at("").getFileSystem(spark._jsc.hadoopConfiguration())
+        with self._in_words():
+            self._files: Any = self._at("").getFileSystem(spark._jsc.hadoopConfiguration())
 
     def inside(self, name: str) -> str:
         """The path of a name in this folder."""
@@ -31,36 +39,48 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether there is a file or folder of that name; an empty name asks for this folder itself."""
-        return bool(self._files.exists(self._at(name)))
+        with self._in_words():
+            return bool(self._files.exists(self._at(name)))
 
     def names(self) -> list[str]:
         """The names in this folder, sorted; none if there is no folder."""
         if not self.has(""):
             return []
-        return sorted(one.getPath().getName() for one in self._files.listStatus(self._at("")))
+        with self._in_words():
+            return sorted(one.getPath().getName() for one in self._files.listStatus(self._at("")))
 
     def read(self, name: str) -> str:
-        source = self._files.open(self._at(name))
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
-        finally:
-            source.close()
+        with self._in_words():
+            source = self._files.open(self._at(name))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
+            finally:
+                source.close()
 
     def write(self, name: str, text: str) -> None:
         """Write a file that is not there yet, as a whole or not at all."""
         unfinished = f"{name}.new"
-        out = self._files.create(self._at(unfinished), True)
-        try:
-            out.write(bytearray(text, "utf-8"))
-        finally:
-            out.close()
-        self._files.rename(self._at(unfinished), self._at(name))
-
-    def remove(self, name: str) -> None:
-        self._files.delete(self._at(name), True)
+        with self._in_words():
+            out = self._files.create(self._at(unfinished), True)
+            try:
+                out.write(bytearray(text, "utf-8"))
+            finally:
+                out.close()
+            done = self._files.rename(self._at(unfinished), self._at(name))
+        if not done:
+            raise ConfigError(f"{self.inside(name)} cannot be written: another run has made it just now")
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.inside(name))
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            why = error.java_exception
+            reason = why.getMessage() or why.getClass().getSimpleName()
+            raise ConfigError(f"the folder {self.path} cannot be used: {reason}") from error
 
     # ------------------------------------------------------------ the card
 
@@ -74,8 +94,11 @@ class Folder:
             raise ConfigError(f"{self.inside(CARD)} is not valid JSON: {error}") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise ConfigError(
-                f"{self.inside(CARD)} is not a card of format {FORMAT}: another version wrote it"
+                f"{self.inside(CARD)} is not a card of format {FORMAT}: another version wrote it, or it was changed"
             )
+        for name in ("kind", "stream", "created"):
+            if not isinstance(found.get(name), str):
+                raise ConfigError(f"{self.inside(CARD)} is not a valid card: it has no {name!r}")
         return found
 
     def claim(self, fields: dict[str, Any], *, own: dict[str, Any] | None = None) -> dict[str, Any]:

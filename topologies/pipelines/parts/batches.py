@@ -14,6 +14,9 @@ from typing import Any, Final
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
+from railgun import Railgun
+from railgun.errors import ConfigError, RailgunError
+
 Batch = Callable[[DataFrame, int], None]
 #: Told how much is done, and of how much: offsets of the log, which are more than its messages.
 Progress = Callable[[int, int], None]
@@ -32,7 +35,7 @@ def run_batches(
 ) -> None:
     """Hand over all batches that are there, or with ``follow`` also those that come, until Ctrl-C.
 
-    Raises what the function raised, or Spark's StreamingQueryException.
+    Raises what the function raised, or RailgunError with what Spark says.
     """
     failures: list[BaseException] = []
 
@@ -53,12 +56,24 @@ def run_batches(
             time.sleep(_LOOK)
         query.awaitTermination()
         _tell(query, progress)
-    except StreamingQueryException:
+    except StreamingQueryException as error:
         if failures:
             raise failures[0] from None
-        raise
+        raise RailgunError(f"Spark cannot go on with {checkpoint}: {first_line(error)}") from error
     finally:
         query.stop()
+
+
+def first_line(error: BaseException) -> str:
+    """What Spark says, without the traces that it says it with."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if line), type(error).__name__)
+
+
+def refuse_another(rg: Railgun, stream: str, created: str) -> None:
+    """Raises ConfigError if the stream of this name is not the one any more that was created then, and StreamNotFound."""
+    if rg.stream(stream).info().created != created:
+        raise ConfigError(f"the stream {stream} was made anew while it was read: name another folder")
 
 
 def _tell(query: Any, progress: Progress | None) -> None:

@@ -18,10 +18,10 @@ from pyspark.sql import functions as f
 
 from railgun.errors import ConfigError
 from railgun.protocol.advisory_record import TYPES
-from railgun.protocol.topics import Names
 
-from .place import Place
-from .topic import partitions_of, read_topic
+from .parts.frames import persisted
+from .parts.place import Place
+from .parts.topic import read_topic
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 _SAMPLE: Final = "type string, stream string, consumer string, deliveries bigint, ack_time bigint"
@@ -31,11 +31,9 @@ def samples(
     spark: SparkSession, at: Place, *, stream: str | None = None, consumer: str | None = None
 ) -> DataFrame:
     """A row for each sample: ``stream``, ``consumer``, ``deliveries``, ``ack_time`` (ns). Other advisories are left out."""
-    topic = Names(at.prefix).advisories
-    count = partitions_of(at, topic)
-    if not count:
-        raise ConfigError(f"there is no topic {topic}: check the server and the prefix")
-    told = read_topic(spark, at, topic, count).select(
+    with at.connect() as rg:
+        partitions = rg.connection.partitions
+    told = read_topic(spark, at, at.cluster.names.advisories, partitions).select(
         f.from_json(f.col("value").cast("string"), _SAMPLE).alias("told")
     )
     found = told.select("told.*").where(
@@ -77,7 +75,22 @@ def ack_latency(found: DataFrame, percentiles: tuple[float, ...] = PERCENTILES) 
     ]
 
 
-def plot(found: DataFrame, file: str) -> None:
+def report(
+    spark: SparkSession,
+    at: Place,
+    *,
+    stream: str | None = None,
+    consumer: str | None = None,
+    plot: str | None = None,
+) -> list[dict[str, Any]]:
+    """The percentiles of each consumer; ``plot``: a file for a picture of them."""
+    with persisted(samples(spark, at, stream=stream, consumer=consumer)) as found:
+        if plot is not None:
+            draw(found, plot)
+        return ack_latency(found)
+
+
+def draw(found: DataFrame, file: str) -> None:
     """A picture of the share of acknowledgements by the time that they took. Raises ConfigError without matplotlib."""
     try:
         from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 import railgun.spark
 from railgun.model import headers as h
 
-from .place import Place
+from .parts.place import Place
 
 
 def dead_letters(spark: SparkSession, at: Place, stream: str, *, filter: str | None = None) -> DataFrame:

@@ -1,0 +1,168 @@
+"""The start of a pipeline: Spark, the module of the job, and how either ends.
+
+Spark is started when a job runs, and not before: every other command does without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from railgun.cli.options.cluster import Cluster
+from railgun.errors import ConfigError, RailgunError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+_PACKAGES = ("railgun._topologies", "topologies")  # inside an installed package, or of the checkout
+_LOOK = 0.5  # seconds: a wait without an end would not hear Ctrl-C on every system
+_PATIENCE = 30.0  # seconds for a job that was cancelled
+_LEAST_TIMEOUT = 30.0  # seconds: an owner looks through millions of messages beside its other work
+
+
+@dataclass(frozen=True)
+class SparkFlags:
+    """Where Spark runs."""
+
+    master: Annotated[str, typer.Option(help="Spark's master: local[*], spark://host:7077, yarn …")] = (
+        "local[*]"
+    )
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
+    ] = None
+
+    def settings(self) -> dict[str, str]:
+        """The settings that were given; in one process, with as many shuffle tasks as it has use for."""
+        given: dict[str, str] = {}
+        if self.master.startswith("local"):
+            given["spark.sql.shuffle.partitions"] = "4"  # 200 is for a cluster: here each takes its time
+        for text in self.conf or ():
+            name, separator, value = text.partition("=")
+            if not separator or not name.strip():
+                raise ConfigError(f"--conf {text!r} is not KEY=VALUE, such as spark.driver.memory=2g")
+            given[name.strip()] = value.strip()
+        return given
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """A Spark session; one that was there before stays. Raises ConfigError where pyspark is not installed."""
+        settings = self.settings()
+        require_spark()
+        from pyspark.sql import SparkSession
+
+        import railgun.spark
+
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that Ctrl-C cuts off are not errors
+        there = SparkSession.getActiveSession()
+        with _same_interrupts():
+            spark = railgun.spark.session("railgun pipeline", master=self.master, config=settings)
+        try:
+            yield spark
+        finally:
+            if there is None:
+                spark.stop()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pipeline that can run: its module, Spark, and the cluster in the form that jobs want."""
+
+    module: Any
+    spark: SparkSession
+    place: Any
+
+    def run(self, function: Callable[..., Result], *given: Any, **more: Any) -> Result:
+        """What the function of the module returns, or raises.
+
+        It runs in a thread of its own, because Ctrl-C comes to this one: in the middle of a call to the JVM it would be lost, or leave
+        the connection unusable. What it interrupts is cancelled, and given some time to end.
+        """
+        done: Future[Result] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(function(self.spark, self.place, *given, **more))
+            except BaseException as error:  # noqa: BLE001  the other thread raises it
+                done.set_exception(error)
+
+        threading.Thread(target=work, name="railgun-pipeline", daemon=True).start()
+        try:
+            while not wait([done], _LOOK).done:
+                pass
+        except BaseException:
+            self._cancel(done)
+            raise
+        return done.result()
+
+    def _cancel(self, done: Future[Any]) -> None:
+        for query in self.spark.streams.active:
+            query.stop()
+        self.spark.sparkContext.cancelAllJobs()
+        wait([done], _PATIENCE)
+
+
+@contextmanager
+def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "stopped") -> Iterator[Job]:
+    """A job, ready to run. ``stopped`` is said after Ctrl-C.
+
+    Raises ConfigError where it cannot run here, and RailgunError with Spark's own sentence where it fails.
+    """
+    address = cluster.settings().bootstrap  # raises for memory://, which has no log that Spark could read
+    with flags.session() as spark:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        module = topology(name)
+        place = topology("parts.place").Place(
+            address, cluster.prefix, cluster.kafka_options(), max(cluster.timeout, _LEAST_TIMEOUT)
+        )
+        try:
+            yield Job(module, spark, place)
+        except KeyboardInterrupt:
+            typer.echo(stopped, err=True)
+            raise
+        except (PySparkException, Py4JError) as error:
+            lines = [line.strip() for line in str(error).splitlines()]
+            said = next((line for line in lines if line), type(error).__name__)
+            raise RailgunError(f"Spark could not do it: {said}") from error
+
+
+def require_spark() -> None:
+    """Raises ConfigError where pyspark is not installed."""
+    if find_spec("pyspark") is None:
+        raise ConfigError("pipelines need Spark: pip install 'railgun[spark]'")
+
+
+def topology(name: str) -> Any:
+    """A module of the pipelines: inside an installed package, or of the checkout."""
+    for package in _PACKAGES:
+        wanted = f"{package}.pipelines.{name}"
+        try:
+            return import_module(wanted)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{wanted}.".startswith(f"{error.name}."):
+                raise
+    raise ConfigError(f"the pipeline {name} is not part of this installation: install railgun as a wheel")
+
+
+@contextmanager
+def _same_interrupts() -> Iterator[None]:
+    """Ctrl-C as it was before: pyspark's own handler talks to the JVM in the middle of whatever this thread tells it."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:  # only ever so in the main thread
+            signal.signal(signal.SIGINT, before)

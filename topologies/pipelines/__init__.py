@@ -1,0 +1,1 @@
+"""Pipelines on Spark, each a small job: archive, backfill, totals, audit, dead letters, acknowledgement latency. ``railgun pipeline`` runs them."""

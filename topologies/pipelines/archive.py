@@ -1,0 +1,154 @@
+"""An archive of a stream: Parquet files by date, with every message once for any reader. To run and to copy.
+
+::
+
+    railgun pipeline archive ORDERS /data/orders            # what is there; run it again for what came since
+    railgun pipeline archive ORDERS /data/orders --follow   # until Ctrl-C
+
+A batch is a folder of its own, ``batch=7/date=2026-11-18/…``, whose file ``_SUCCESS`` is written last. A batch that was interrupted
+comes again with the same offsets and replaces what there is of it; a whole one is left alone. A reader needs no knowledge of
+this: the folders hold each message once, whenever the process was killed. ``_checkpoint`` says how far the log was read, and
+``_railgun.json`` which stream it is: a folder of another stream, or of one that was made anew since, is refused.
+
+An owner may trim its log past a few old messages that it keeps in its table. They come from the owner, in batches below zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import railgun.spark
+from railgun.errors import ConfigError
+from railgun.spark.places import searching
+from railgun.spark.snapshot import snapshot
+
+from .parts.batches import Progress, refuse_another, run_batches
+from .parts.folder import CHECKPOINT, Folder
+from .parts.frames import persisted
+from .parts.message_files import read_archive
+from .parts.place import Place
+
+MESSAGES_AT_ONCE: Final = 200_000  # of a batch: some seconds of work that an interruption can cost
+_DONE: Final = "_SUCCESS"
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What an archive holds, after a run."""
+
+    stream: str
+    target: str
+    messages: int
+    batches: int
+    first_seq: int | None
+    last_seq: int | None
+
+    def as_object(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        upto = f", up to sequence {self.last_seq}" if self.messages else ""
+        return (
+            f"{self.target} holds {self.messages} messages of {self.stream} in {self.batches} batches{upto}"
+        )
+
+
+def archive(
+    spark: SparkSession,
+    at: Place,
+    stream: str,
+    target: str,
+    *,
+    filter: str | None = None,
+    follow: bool = False,
+    max_per_batch: int = MESSAGES_AT_ONCE,
+    progress: Progress | None = None,
+) -> Archived:
+    """Bring the archive up to date with the stream; with ``follow`` keep it so until Ctrl-C.
+
+    Raises StreamNotFound, and ConfigError where the folder is not an archive of this stream.
+    """
+    with at.connect() as rg:
+        created = rg.stream(stream).info().created
+        folder = Folder(spark, target)
+        folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
+        _check_checkpoint(folder)
+        messages = railgun.spark.read_stream(
+            spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
+        )
+        refuse_another(rg, stream, created)  # so the frame is of the stream that the card names
+
+        def store(rows: DataFrame, number: int) -> None:
+            _store(folder, rows, number)
+            refuse_another(rg, stream, created)
+
+        checkpoint = folder.inside(CHECKPOINT)
+        run_batches(messages, store, checkpoint, progress=progress)
+        # Behind the batches: what the log lost before they could read it is among them.
+        _store_stragglers(spark, at, rg, stream, folder, filter)
+        if follow:
+            run_batches(messages, store, checkpoint, follow=True, progress=progress)
+    return summary(spark, target)
+
+
+def summary(spark: SparkSession, target: str) -> Archived:
+    """What an archive holds: a count of the files, not of what a run has done. Raises ConfigError if it is not one."""
+    card = Folder(spark, target).card()
+    if card is None or card["kind"] != "archive":
+        raise ConfigError(f"{target} is not an archive: it has no card that says so")
+    found = (
+        read_archive(spark, target)
+        .agg(
+            f.count("*").alias("messages"),
+            f.countDistinct("batch").alias("batches"),
+            f.min("sequence").alias("first"),
+            f.max("sequence").alias("last"),
+        )
+        .first()
+    )
+    assert found is not None
+    return Archived(
+        card["stream"], target, found["messages"], found["batches"], found["first"], found["last"]
+    )
+
+
+def _store(folder: Folder, rows: DataFrame, number: int) -> None:
+    """Write a batch, unless it is whole: then it was so before the checkpoint could say it."""
+    name = f"batch={number}"
+    if not folder.has(f"{name}/{_DONE}"):
+        dated = rows.withColumn("date", f.to_date("time"))
+        dated.write.mode("overwrite").partitionBy("date").parquet(folder.inside(name))
+
+
+def _store_stragglers(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, stream: str, folder: Folder, filter: str | None
+) -> None:
+    """Add what the stream holds, the log no longer has (docs/design/0012) and the archive does not have yet."""
+    now = snapshot(rg, stream, gaps=False)
+    cluster = at.cluster
+    with searching(cluster.settings, cluster.names.log(stream), now.incarnation) as log:
+        first = log.first()
+    begins = now.last + 1 if first is None else first[1]
+    if now.empty or now.first >= begins:
+        return
+    kept = railgun.spark.read(spark, stream, filter=filter, end=begins - 1, **at.options())
+    below = [name.removeprefix("batch=") for name in folder.names() if name.startswith("batch=-")]
+    whole = [int(number) for number in below if folder.has(f"batch={number}/{_DONE}")]
+    there = read_archive(spark, folder.path).where((f.col("batch") >= 0) | f.col("batch").isin(whole))
+    new = kept.join(there.select("sequence"), "sequence", "left_anti").select(*kept.columns)
+    with persisted(new) as missing:
+        if missing.head(1):
+            _store(folder, missing, min(whole, default=0) - 1)
+
+
+def _check_checkpoint(folder: Folder) -> None:
+    """Raises ConfigError for batches without a checkpoint: numbers would begin anew, and pass for theirs."""
+    begun = folder.has(f"{CHECKPOINT}/offsets")
+    if not begun and any(name.startswith("batch=") for name in folder.names()):
+        raise ConfigError(
+            f"{folder.path} holds batches and no {CHECKPOINT}: it cannot be continued; name another folder"
+        )

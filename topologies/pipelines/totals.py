@@ -1,0 +1,221 @@
+"""Running totals of a stream, by subject or by window of time, into another stream or into a bucket. To run and to copy.
+
+::
+
+    railgun pipeline totals ORDERS --into TOTALS --subject totals --sum price --checkpoint /data/totals
+    railgun pipeline totals ORDERS --bucket TOTALS --window "1 minute" --checkpoint /data/totals --follow
+
+A total is JSON: ``{"key": "orders.new", "count": 7, "sum": 41.5}``. Each batch of the source writes the totals that it has changed. The state is in
+the checkpoint, with every batch. A batch that was interrupted comes again and gives the same totals. In a stream they have ids,
+``<job>-<run>-<batch>-<key>``, and what the stream has had under these ids already is left out; in a bucket a value is put only where it
+differs. So a total is written once, also long after the duplicate window.
+
+Totals count what comes: a message that is removed later stays counted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import railgun
+import railgun.spark
+from railgun.errors import ConfigError
+
+from .parts.batches import Progress, refuse_another, run_batches
+from .parts.folder import CHECKPOINT, Folder
+from .parts.frames import persisted
+from .parts.known_ids import known_ids
+from .parts.place import Place
+
+MESSAGES_AT_ONCE: Final = 200_000  # of a batch
+_AT_ONCE: Final = 16  # values that are put together: they share the drains of the owner
+_DIGITS: Final = "decimal(38,6)"  # sums of decimals do not depend on their order
+_SHUFFLE: Final = "spark.sql.shuffle.partitions"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where totals go: a stream and what its subjects begin with, or a bucket."""
+
+    stream: str | None = None
+    subject: str | None = None
+    bucket: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.stream is None) == (self.bucket is None):
+            raise ConfigError("totals go to a stream or to a bucket: name one of them")
+        if self.stream is not None and not self.subject:
+            raise ConfigError("totals in a stream need a subject to begin with, such as totals")
+
+    def check(self, rg: railgun.Railgun, source: str) -> None:
+        """Raises StreamNotFound or BucketNotFound, and ConfigError for totals that would be added up themselves."""
+        name = self.stream if self.bucket is None else rg.bucket(self.bucket).config.stream
+        if name == source:
+            raise ConfigError(
+                f"{name} cannot hold its own totals, which would be counted again: name another"
+            )
+        rg.stream(str(name)).info()
+
+
+@dataclass(frozen=True)
+class Totalled:
+    """What a run has written."""
+
+    batches: int
+    totals: int
+
+    def as_object(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.totals} totals were written in {self.batches} batches"
+
+
+def totals(
+    spark: SparkSession,
+    at: Place,
+    stream: str,
+    target: Target,
+    checkpoint: str,
+    *,
+    field: str | None = None,
+    window: str | None = None,
+    filter: str | None = None,
+    follow: bool = False,
+    max_per_batch: int = MESSAGES_AT_ONCE,
+    job: str = "totals",
+    progress: Progress | None = None,
+) -> Totalled:
+    """Bring the totals up to date; with ``follow`` keep them so until Ctrl-C.
+
+    ``field``: a number in the JSON of a message, to be added up. ``window``: a length such as ``1 minute``; else totals are by subject.
+    Raises StreamNotFound, BucketNotFound, and ConfigError where the checkpoint belongs to another job.
+    """
+    written: list[int] = []
+    with at.connect() as rg:
+        target.check(rg, stream)
+        created = rg.stream(stream).info().created
+        folder = Folder(spark, checkpoint)
+        fields = {
+            "kind": "totals",
+            "stream": stream,
+            "created": created,
+            "job": job,
+            "target": asdict(target),
+        }
+        chosen = {"field": field, "window": window, "filter": filter}
+        # Another checkpoint counts its batches anew: its ids must not be taken for those of this one.
+        card = folder.claim(fields | chosen, own={"run": secrets.token_hex(4)})
+        messages = railgun.spark.read_stream(
+            spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
+        )
+        found = summed(messages, field=field, window=window)
+
+        def write(rows: DataFrame, number: int) -> None:
+            refuse_another(
+                rg, stream, created
+            )  # before anything is written: the state would be of two streams
+            if target.bucket is not None:
+                written.append(_put(rg.bucket(target.bucket), rows))
+                return
+            ready = _as_messages(rows, str(target.subject), f"{job}-{card['run']}-{number}-")
+            # Only the first batch of a run can have been written before.
+            written.append(_publish(spark, at, rg, ready, str(target.stream), again=not written))
+
+        with _few_shuffles(spark):
+            run_batches(
+                found,
+                write,
+                folder.inside(CHECKPOINT),
+                follow=follow,
+                mode="update",
+                progress=progress,
+            )
+    return Totalled(len(written), sum(written))
+
+
+def summed(messages: DataFrame, *, field: str | None = None, window: str | None = None) -> DataFrame:
+    """The totals of messages: ``key`` and ``value``, the total as JSON. On a stream, those that have changed.
+
+    Raises ConfigError for what is not the name of a field or a length of time.
+    """
+    key: Column = f.col("subject")
+    if window is not None:
+        begin = _windows(messages, window)
+        key = f.date_format(f.to_utc_timestamp(begin, f.current_timezone()), "yyyyMMdd'T'HHmmss'Z'")
+    counts: list[Column] = [f.count("*").alias("count")]
+    if field is not None:
+        if "'" in field or not all(field.split(".")):
+            raise ConfigError(
+                f"{field!r} is not a valid name of a field: give one such as price or order.price"
+            )
+        path = "$" + "".join(f"['{part}']" for part in field.split("."))
+        number = f.get_json_object(f.col("payload").cast("string"), path).try_cast(_DIGITS)
+        counts.append(f.coalesce(f.sum(number), f.lit(0).cast(_DIGITS)).cast("double").alias("sum"))
+    found = messages.groupBy(key.alias("key")).agg(*counts)
+    return found.select("key", f.to_json(f.struct("*")).alias("value"))
+
+
+def _windows(messages: DataFrame, length: str) -> Column:
+    """The beginning of the window that a message falls into."""
+    begin = f.window("time", length)["start"]
+    try:
+        messages.select(begin).schema  # noqa: B018  Spark looks at the length here, and not before
+    except PySparkException as error:
+        raise ConfigError(f"{length!r} is not a valid length of time: give one such as '1 minute'") from error
+    return begin
+
+
+@contextmanager
+def _few_shuffles(spark: SparkSession) -> Iterator[None]:
+    """As many parts of the state as there are cores: each is a file more for every batch."""
+    before = spark.conf.get(_SHUFFLE)
+    spark.conf.set(_SHUFFLE, str(spark.sparkContext.defaultParallelism))
+    try:
+        yield
+    finally:
+        spark.conf.set(_SHUFFLE, str(before))
+
+
+def _as_messages(rows: DataFrame, subject: str, mark: str) -> DataFrame:
+    return rows.select(
+        f.concat(f.lit(f"{subject}."), f.col("key")).alias("subject"),
+        f.col("value").cast("binary").alias("payload"),
+        f.concat(f.lit(mark), f.col("key")).alias("msg_id"),
+    )
+
+
+def _publish(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, ready: DataFrame, stream: str, *, again: bool
+) -> int:
+    """How many totals of the batch were stored; ``again``: those that the stream has had are left out."""
+    if again:
+        known = known_ids(spark, at, rg.stream(stream).info())
+        ready = ready.join(known, "msg_id", "left_anti")
+    with persisted(ready) as wanted:
+        if not wanted.head(1):
+            return 0
+        done = railgun.spark.publish(wanted.select("subject", "payload", "msg_id"), stream, **at.options())
+    if done.refused:
+        why = next(iter(done.reasons), "no reason was told")
+        raise ConfigError(f"the stream {stream} refused {done.refused} totals: {why}")
+    return int(done.stored)
+
+
+def _put(bucket: railgun.Bucket, rows: DataFrame) -> int:
+    """How many values of the bucket have changed."""
+    wanted = {row["key"]: row["value"].encode("utf-8") for row in rows.collect()}
+    there = {key: entry.raw for key, entry in bucket.get_many(wanted).items()}
+    changed = {key: value for key, value in wanted.items() if there.get(key) != value}
+    with ThreadPoolExecutor(_AT_ONCE, "railgun-totals") as pool:
+        list(pool.map(bucket.put, changed, changed.values()))
+    return len(changed)
