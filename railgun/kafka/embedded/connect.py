@@ -60,6 +60,8 @@ _SINGLE_WORKER: Final[dict[str, str]] = {
     "scheduled.rebalance.max.delay.ms": "0",
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
+    "consumer.session.timeout.ms": "6000",  # the same of its sinks: the default waits 45 seconds for one that was killed
+    "consumer.heartbeat.interval.ms": "1000",
     "offset.flush.interval.ms": "2000",
     "producer.max.request.size": str(MAX_MESSAGE_BYTES),
 }
