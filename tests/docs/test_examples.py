@@ -18,9 +18,11 @@ from railgun.testing.clock import Clock
 from tests.support.cell import Cell
 from tests.support.checkout import TOP
 from tests.support.commands import done, invoke
+from tests.support.sink_side import SinkSide
 
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
 ADDRESS = "localhost:9092"  # what the examples on Kafka connect to
+CONNECT, DATABASE = "http://localhost:8083", "localhost:5432"  # and those with sinks
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
@@ -58,7 +60,8 @@ def run_block(block: Block, source: str) -> dict[str, Any]:
 
 PYTHON = list(blocks("python"))
 IN_MEMORY = [block for block in PYTHON if ADDRESS not in block.body]
-ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body]
+ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body and CONNECT not in block.body]
+WITH_CONNECT = [block for block in PYTHON if CONNECT in block.body]
 
 
 def test_there_are_examples_of_both_kinds() -> None:
@@ -84,14 +87,24 @@ def _run_test(test: Any) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("block", ON_KAFKA, ids=str)
 def test_an_example_on_kafka(block: Block, cell: Cell) -> None:
+    run_block(block, _on(cell, block.body))
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("block", WITH_CONNECT, ids=str)
+def test_an_example_with_connect(block: Block, cell: Cell, sink_side: SinkSide) -> None:
+    source = _on(cell, block.body).replace(CONNECT, sink_side.connect).replace(DATABASE, sink_side.database)
+    run_block(block, source)
+
+
+def _on(cell: Cell, source: str) -> str:
     """The address and the prefix of the test's own cluster take the place of those in the text."""
     source = re.sub(
         rf'connect\("{ADDRESS}"(, prefix="railgun")?',
         f'connect("{ADDRESS}", prefix="{cell.prefix}"',
-        block.body,
+        source,
     )
-    source = source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
-    run_block(block, source)
+    return source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
 
 
 def _commands() -> list[tuple[str, list[str]]]:
