@@ -83,7 +83,7 @@ bench: $(READY) ## Measure railgun beside nats-server and raw Kafka; results in 
 
 lock: $(READY) ## Renew requirements.lock from pyproject.toml
 	$(PY) -m uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
-		--extra worker --extra embedded --extra avro --extra spark --extra dev --extra bench \
+		--extra worker --extra embedded --extra avro --extra spark --extra sinks --extra dev --extra bench \
 		--annotation-style line --custom-compile-command "make lock" --output-file requirements.lock
 
 clean: ## Remove the virtual environment, caches and local broker data of this checkout

@@ -25,6 +25,7 @@ from railgun.cli.commands import (
     up,
     worker,
 )
+from railgun.cli.sinks import sink
 from railgun.errors import RailgunError
 
 # Habits of those who come from the `nats` command.
@@ -60,6 +61,7 @@ app.command("req")(publish.req)
 app.command("events")(events.events)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(pipelines.app, name="pipeline")
+app.add_typer(sink.app, name="sink")
 app.command("doctor")(doctor.doctor)
 app.command("init")(init.init)
 app.command("tour")(tour.tour)

@@ -18,12 +18,14 @@ from railgun.testing.clock import Clock
 from tests.support.cell import Cell
 from tests.support.checkout import TOP
 from tests.support.commands import done, invoke
+from tests.support.sink_side import SinkSide
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
 ADDRESS = "localhost:9092"  # what the examples on Kafka connect to
+CONNECT, DATABASE = "http://localhost:8083", "localhost:5432"  # and those with sinks
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
@@ -60,9 +62,11 @@ def run_block(block: Block, source: str) -> dict[str, Any]:
 
 
 PYTHON = list(blocks("python"))
+WITH_CONNECT = [block for block in PYTHON if CONNECT in block.body]
 IN_SPARK = [block for block in PYTHON if "railgun.spark" in block.body]
-IN_MEMORY = [block for block in PYTHON if ADDRESS not in block.body and block not in IN_SPARK]
-ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body and block not in IN_SPARK]
+_ELSEWHERE = [*WITH_CONNECT, *IN_SPARK]
+IN_MEMORY = [block for block in PYTHON if ADDRESS not in block.body and block not in _ELSEWHERE]
+ON_KAFKA = [block for block in PYTHON if ADDRESS in block.body and block not in _ELSEWHERE]
 
 
 def test_there_are_examples_of_both_kinds() -> None:
@@ -89,6 +93,13 @@ def _run_test(test: Any) -> None:
 @pytest.mark.parametrize("block", ON_KAFKA, ids=str)
 def test_an_example_on_kafka(block: Block, cell: Cell) -> None:
     run_block(block, _on(cell, block.body))
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("block", WITH_CONNECT, ids=str)
+def test_an_example_with_connect(block: Block, cell: Cell, sink_side: SinkSide) -> None:
+    source = _on(cell, block.body).replace(CONNECT, sink_side.connect).replace(DATABASE, sink_side.database)
+    run_block(block, source)
 
 
 @pytest.mark.kafka

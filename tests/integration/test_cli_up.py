@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from railgun.cli.options.context import FALLBACK_SERVER, find_server
+from railgun.cli.options.context import FALLBACK_CONNECT, FALLBACK_SERVER, find_connect, find_server
 from tests.support import checkout
+from tests.support.commands import done, invoke
 from tests.support.waiting import process_gone, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -100,6 +101,21 @@ def test_it_says_ready_serves_and_stops_in_order(
     assert "Traceback" not in errors
     assert process_gone(pid)
     assert find_server().address == FALLBACK_SERVER
+
+
+def test_connect_is_started_beside_the_broker_and_found_from_its_folder(
+    up: type[Up], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAILGUN_CONNECT", raising=False)
+    running = up("--broker-only", "--port", "0", "--connect", "--connect-port", "0")
+    running.ready()
+    assert find_connect().address != FALLBACK_CONNECT
+    assert done(invoke("sink", "ls", "--json")).strip() == "[]"
+    code, errors = running.end(signal.SIGTERM)
+    assert (code, "Traceback" in errors) == (0, False)
+    assert find_connect().address == FALLBACK_CONNECT
+    gone = invoke("sink", "ls", "--connect", errors.split("connect: ")[1].split()[0])
+    assert gone.exit_code == 3
 
 
 def test_kill_9_leaves_no_process_and_no_address_behind(up: type[Up]) -> None:

@@ -20,12 +20,14 @@ from railgun.cli.options.context import forget_up, remember_up
 from railgun.cli.pipelines.starting import require_spark
 from railgun.cli.tour import run_tour
 from railgun.errors import ConfigError, EmbeddedBrokerError
-from railgun.kafka.embedded import EmbeddedBroker
+from railgun.kafka.embedded import EmbeddedBroker, EmbeddedConnect
+from railgun.kafka.embedded.connect_jars import connect_cached
 from railgun.kafka.embedded.jars import jars_cached
 from railgun.kafka.embedded.pinned import KAFKA_VERSION
 from railgun.kafka.embedded.ports import LAST_PORT, is_free
 
 USUAL_PORT: Final = 9092
+CONNECT_PORT: Final = 8083
 PREFIX: Final = "railgun"
 READY_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.2
@@ -55,6 +57,17 @@ def up(
     broker_only: Annotated[
         bool, typer.Option("--broker-only", help="Start the broker and no worker.")
     ] = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Start Kafka Connect too, with a JDBC sink, for `railgun sink`.")
+    ] = False,
+    connect_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=LAST_PORT,
+            help=f"Port of Connect; 0 for a free one. By default {CONNECT_PORT} if it is free.",
+        ),
+    ] = None,
     tour: Annotated[
         bool, typer.Option("--tour", help="Show a short tour when ready, then go on serving.")
     ] = False,
@@ -77,7 +90,8 @@ def up(
     with _stop_signals():
         try:
             show = partial(run_tour, real_time=real_time, spark=spark) if tour else None
-            _serve(port, data_dir, 0 if broker_only else workers, show)
+            wanted = _free_or_any(connect_port, CONNECT_PORT) if connect or connect_port is not None else None
+            _serve(port, data_dir, 0 if broker_only else workers, wanted, show)
         except Stopped:
             typer.echo("stopped", err=True)
 
@@ -98,11 +112,21 @@ def _is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def _serve(port: int | None, data_dir: Path, workers: int, show: Show | None) -> None:
-    if port is None:
-        port = USUAL_PORT if is_free(USUAL_PORT) else 0
+def _free_or_any(port: int | None, usual: int) -> int:
+    """The port that was asked for, else the usual one, else any."""
+    if port is not None:
+        return port
+    return usual if is_free(usual) else 0
+
+
+def _serve(
+    port: int | None, data_dir: Path, workers: int, connect_port: int | None, show: Show | None
+) -> None:
+    port = _free_or_any(port, USUAL_PORT)
     if not jars_cached():
         typer.echo(f"fetching Kafka {KAFKA_VERSION} (45 MB, once per user) …", err=True)
+    if connect_port is not None and not connect_cached():
+        typer.echo("fetching Kafka Connect and its JDBC sink (70 MB, once per user) …", err=True)
     typer.echo(f"starting Kafka {KAFKA_VERSION}, data in {data_dir} …", err=True)
     with ExitStack() as running:
         broker = EmbeddedBroker(data_dir / "broker", port)
@@ -112,20 +136,28 @@ def _serve(port: int | None, data_dir: Path, workers: int, show: Show | None) ->
         broker.start(meanwhile=lambda: _start_all(crew))
         for worker in crew:
             worker.serve(broker.bootstrap)
+        connect = None
+        if connect_port is not None:
+            connect = EmbeddedConnect(broker.bootstrap, data_dir / "connect", connect_port, prefix=PREFIX)
+            running.callback(connect.stop)
+            connect.begin()  # gets ready beside the workers
         if crew:
             await_workers(crew, broker.bootstrap, PREFIX, READY_SECONDS)
-        _announce(broker.bootstrap, running)
+        if connect is not None:
+            connect.await_ready()
+            typer.echo(f"connect: {connect.url}", err=True)
+        _announce(broker.bootstrap, connect, running)
         if show is not None:
             _tour(crew, broker.bootstrap, show)
         while True:
-            _check(broker, crew)
+            _check(broker, crew, connect)
             time.sleep(_LOOK_EVERY)
 
 
-def _announce(bootstrap: str, running: ExitStack) -> None:
+def _announce(bootstrap: str, connect: EmbeddedConnect | None, running: ExitStack) -> None:
     """Say that it is ready, and leave a note for the commands of this folder until it ends."""
     try:
-        folder = remember_up(bootstrap)
+        folder = remember_up(bootstrap, None if connect is None else connect.url)
     except OSError as error:
         typer.echo(f"note: other commands need --server {bootstrap} ({error})", err=True)
     else:
@@ -144,9 +176,11 @@ def _tour(crew: list[LocalWorker], bootstrap: str, show: Show) -> None:
     typer.echo(f"serving at {bootstrap}; Ctrl-C stops", err=True)
 
 
-def _check(broker: EmbeddedBroker, crew: list[LocalWorker]) -> None:
+def _check(broker: EmbeddedBroker, crew: list[LocalWorker], connect: EmbeddedConnect | None) -> None:
     for worker in crew:
         worker.check()
+    if connect is not None and not connect.running:
+        raise EmbeddedBrokerError(f"the local Kafka Connect ended (log: {connect.log_file})")
     if not broker.running:
         raise EmbeddedBrokerError(f"the local Kafka broker ended (log: {broker.log_file})")
 

@@ -1,4 +1,4 @@
-"""The cluster that a command talks to, and the note that ``railgun up`` leaves for it.
+"""The cluster that a command talks to, or the Connect, and the note that ``railgun up`` leaves for it.
 
 The order: ``--server``, else ``RAILGUN_SERVER``, else a ``railgun up`` that runs in this folder or in one above it, else
 localhost:9092. An ``up`` of another folder is never found: a command that removes a stream must not meet the cluster of another
@@ -19,6 +19,8 @@ from railgun.kafka.processes import process_alive
 
 SERVER_VARIABLE: Final = "RAILGUN_SERVER"
 FALLBACK_SERVER: Final = "localhost:9092"
+CONNECT_VARIABLE: Final = "RAILGUN_CONNECT"
+FALLBACK_CONNECT: Final = "http://localhost:8083"
 _NOTE: Final = Path(".railgun") / "up.json"
 _CHECKOUT: Final = ".git"
 
@@ -53,16 +55,31 @@ def find_server(given: str | None = None, source: str = "--server") -> Server:
     return local_up() or Server(FALLBACK_SERVER, "the usual address")
 
 
+def find_connect(given: str | None = None) -> Server:
+    """The address of Kafka Connect, by the same order: ``--connect``, ``RAILGUN_CONNECT``, a local up, the usual port."""
+    if given:
+        return Server(given, "--connect")
+    named = os.environ.get(CONNECT_VARIABLE)
+    if named:
+        return Server(named, f"${CONNECT_VARIABLE}")
+    return _noted("connect") or Server(FALLBACK_CONNECT, "the usual address")
+
+
 def local_up() -> Server | None:
     """The ``railgun up`` that runs in this folder, or in the nearest one above it; None when there is none."""
+    return _noted("bootstrap")
+
+
+def _noted(what: str) -> Server | None:
+    """An address in the note of the ``railgun up`` that runs here; None when there is none, or it has no such address."""
     for folder in _own_folders():
         try:
             note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
-            pid, bootstrap = int(note["pid"]), str(note["bootstrap"])
+            pid, address = int(note["pid"]), str(note[what])
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if process_alive(pid):
-            return Server(bootstrap, f"local up of {folder}")
+            return Server(address, f"local up of {folder}")
     return None
 
 
@@ -86,13 +103,14 @@ def _own_folders() -> Iterator[Path]:
         yield from line[1 : line.index(home)]
 
 
-def remember_up(bootstrap: str) -> Path:
-    """Note in the current folder, which is returned, that this process serves at the address. Raises OSError."""
+def remember_up(bootstrap: str, connect: str | None = None) -> Path:
+    """Note in the current folder, which is returned, that this process serves at the addresses. Raises OSError."""
     folder = Path.cwd()
     file = folder / _NOTE
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
-    draft.write_text(json.dumps({"pid": os.getpid(), "bootstrap": bootstrap}), encoding="utf-8")
+    note = {"pid": os.getpid(), "bootstrap": bootstrap, **({"connect": connect} if connect else {})}
+    draft.write_text(json.dumps(note), encoding="utf-8")
     draft.replace(file)
     return folder
 

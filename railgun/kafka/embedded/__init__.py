@@ -1,4 +1,4 @@
-"""A real Kafka on this machine, for development and tests: no Docker, no installation.
+"""A real Kafka on this machine, and Kafka Connect if asked for, for development and tests: no Docker, no installation.
 
 >>> from railgun.kafka.embedded import EmbeddedBroker
 >>> with EmbeddedBroker() as broker:  # doctest: +SKIP
@@ -12,9 +12,12 @@ Owns: the jars in the per-user cache, the choice of a Java, one broker process a
 from __future__ import annotations
 
 from railgun.kafka.embedded.broker import EmbeddedBroker
+from railgun.kafka.embedded.connect import EmbeddedConnect
 from railgun.kafka.embedded.errors import (
     BrokerCrashed,
     BrokerNotReady,
+    ConnectCrashed,
+    ConnectNotReady,
     DataFolderBroken,
     DataFolderInUse,
     JarsUnavailable,
@@ -26,9 +29,12 @@ from railgun.kafka.embedded.ports import free_port
 
 __all__ = [
     "EmbeddedBroker",
+    "EmbeddedConnect",
     "free_port",
     "BrokerCrashed",
     "BrokerNotReady",
+    "ConnectCrashed",
+    "ConnectNotReady",
     "DataFolderBroken",
     "DataFolderInUse",
     "JarsUnavailable",

@@ -1,4 +1,4 @@
-"""Why a local broker cannot start or go on. Each says it in one sentence, with what to do.
+"""Why a local broker, or the local Connect beside it, cannot start or go on. Each says it in one sentence, with what to do.
 
 ::
 
@@ -10,7 +10,9 @@
     ├── DataFolderBroken   the folder cannot be written or does not hold a broker's data
     ├── DataFolderInUse    another broker runs on the folder
     ├── BrokerCrashed      the process ended while it started
-    └── BrokerNotReady     the process lives but does not answer, or does not stop
+    ├── BrokerNotReady     the process lives but does not answer, or does not stop
+    ├── ConnectCrashed     the process of the local Connect ended while it started
+    └── ConnectNotReady    it lives but does not answer, or does not stop
 """
 
 from __future__ import annotations
@@ -95,4 +97,22 @@ class BrokerNotReady(EmbeddedBrokerError):
         self.log_file = log_file
         super().__init__(
             f"the local Kafka broker did not {what} within {seconds:.0f} seconds (log: {log_file})"
+        )
+
+
+class ConnectCrashed(EmbeddedBrokerError):
+    """The process of the local Connect ended before it answered."""
+
+    def __init__(self, *, last_line: str, log_file: Path) -> None:
+        self.last_line, self.log_file = last_line, log_file
+        super().__init__(f"the local Kafka Connect ended while starting: {last_line} (log: {log_file})")
+
+
+class ConnectNotReady(EmbeddedBrokerError):
+    """The process of the local Connect is alive but did not do in time what was asked; it has been ended."""
+
+    def __init__(self, *, what: str, seconds: float, log_file: Path) -> None:
+        self.log_file = log_file
+        super().__init__(
+            f"the local Kafka Connect did not {what} within {seconds:.0f} seconds (log: {log_file})"
         )

@@ -1,5 +1,7 @@
 """Pinned jars in the per-user cache, those of the local broker and others: complete and checked, or not there at all.
 
+A coordinate is ``group:artifact:version``, or ``group:artifact:version:classifier:tar.gz`` for an archive: of that, the jars in it.
+
 A folder such as ``<cache>/kafka-<version>-<digest>`` appears by one rename after every jar was fetched and its SHA-256
 compared, so a start that is interrupted, or two starts at once, never leave half a broker behind.
 """
@@ -10,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +51,12 @@ def cache_folder() -> Path:
 
 def jars_cached(cache: Path | None = None) -> bool:
     """Whether a start of the broker needs no network."""
-    return _folder(cache or cache_folder(), BROKER).is_dir()
+    return is_cached(BROKER, cache)
+
+
+def is_cached(jars: JarSet, cache: Path | None = None) -> bool:
+    """Whether these jars need no network."""
+    return _folder(cache or cache_folder(), jars).is_dir()
 
 
 def kafka_jars(
@@ -103,14 +111,24 @@ def _fetch_all(cache: Path, folder: Path, jars: JarSet, repository: str | None) 
             ]
             try:
                 for download in downloads:
-                    jar = download.result()
-                    jar.rename(complete / jar.name)
+                    for jar in _jars_in(download.result()):
+                        jar.rename(complete / jar.name)
             except JarsUnavailable:
                 pool.shutdown(cancel_futures=True)
                 raise
         complete.rename(folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _jars_in(file: Path) -> list[Path]:
+    """The jar itself, or the jars of an archive, unpacked beside it."""
+    if file.suffix == ".jar":
+        return [file]
+    folder = file.parent / "unpacked"
+    with tarfile.open(file) as archive:
+        archive.extractall(folder, filter="data")
+    return sorted(folder.rglob("*.jar"))
 
 
 def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None) -> Path:
@@ -120,7 +138,7 @@ def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None)
         raise JarsUnavailable(
             jar=coordinate, reason="jgo is missing: pip install 'railgun[embedded]'", user=jars.user
         ) from error
-    group, artifact, version = coordinate.split(":")
+    group, artifact, version, *kind = coordinate.split(":")
     context = MavenContext(
         resolver=PythonResolver(),
         # Not ~/.m2: other tools leave entries there that have a POM but no jar.
@@ -130,7 +148,7 @@ def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None)
         timeout=_SILENCE_SECONDS,
     )
     try:
-        jar = context.project(group, artifact).at_version(version).artifact().resolve()
+        jar = context.project(group, artifact).at_version(version).artifact(*kind).resolve()
     except (OSError, RuntimeError) as error:  # requests raises OSErrors, jgo a RuntimeError for a 404
         raise JarsUnavailable(jar=coordinate, reason=_in_words(error), user=jars.user) from error
     if hashlib.sha256(jar.read_bytes()).hexdigest() != jars.pinned[coordinate]:

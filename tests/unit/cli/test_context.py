@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from railgun.cli.options.context import FALLBACK_SERVER, find_server, forget_up, remember_up
+from railgun.cli.options.context import (
+    FALLBACK_CONNECT,
+    FALLBACK_SERVER,
+    find_connect,
+    find_server,
+    forget_up,
+    remember_up,
+)
 from tests.support.commands import Run, done
 
 
@@ -43,6 +50,18 @@ def test_the_server_is_chosen_in_order(home: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("RAILGUN_SERVER", "from-environment:4002")
     assert str(find_server()) == "from-environment:4002 ($RAILGUN_SERVER)"
     assert str(find_server("given:4003")) == "given:4003 (--server)"
+
+
+def test_the_connect_is_chosen_in_the_same_order(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAILGUN_CONNECT", raising=False)
+    assert found(monkeypatch, home / "work") == FALLBACK_SERVER
+    remember_up("127.0.0.1:4001")
+    assert find_connect().address == FALLBACK_CONNECT, "an up without Connect"
+    remember_up("127.0.0.1:4001", "http://127.0.0.1:4002")
+    assert str(find_connect()) == f"http://127.0.0.1:4002 (local up of {home / 'work'})"
+    monkeypatch.setenv("RAILGUN_CONNECT", "http://named:4003")
+    assert str(find_connect()) == "http://named:4003 ($RAILGUN_CONNECT)"
+    assert str(find_connect("http://given:4004")) == "http://given:4004 (--connect)"
 
 
 def test_the_up_of_another_folder_is_not_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_the_lock_holds_what_the_project_asks_for() -> None:
     project = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = list(project["dependencies"])
-    for extra in ("worker", "embedded", "avro", "spark", "test", "dev", "bench"):
+    for extra in ("worker", "embedded", "avro", "spark", "sinks", "test", "dev", "bench"):
         wanted += extras[extra]
     names = {re.split(r"[\[<>=!~ ]", requirement, maxsplit=1)[0].lower() for requirement in wanted} - {
         "railgun"

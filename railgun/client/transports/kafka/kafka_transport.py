@@ -54,6 +54,16 @@ class KafkaTransport:
         self._listening: set[int] = set()
         self._advised: list[AdvisoryReader] = []
 
+    @property
+    def settings(self) -> KafkaSettings:
+        """The address and credentials, for tools that read Kafka beside this connection."""
+        return self._settings
+
+    @property
+    def names(self) -> Names:
+        """The names of the cell that it is connected to."""
+        return self._names
+
     # -- opening
 
     def open(self, client: str, receiver: Receiver, timeout: float) -> Topology:

@@ -1,0 +1,1 @@
+"""``railgun sink …``: sinks of Kafka Connect, applied, looked at and removed; their dead letters carried into streams."""

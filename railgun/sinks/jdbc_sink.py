@@ -1,0 +1,119 @@
+"""A table of messages in a database, each of them once: rows are put by incarnation and sequence, by Debezium's JDBC sink."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from railgun.model import headers as h
+from railgun.sinks.secrets import SafeUrl, SecretReference
+from railgun.sinks.stream_sink import BYTES_CONVERTER, STRING_CONVERTER, StreamSink
+
+KEY: Final = ("incarnation", "sequence")
+_TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+_KAFKA: Final = "org.apache.kafka.connect.transforms"
+# Header -> column. The subject is put into a header first: it is the key of the record, and HeaderToValue reads headers only.
+_COLUMNS: Final = {
+    h.LOG_INCARNATION: "incarnation",
+    h.LOG_SEQUENCE: "sequence",
+    h.LOG_TIME: "time_ns",
+    h.PLAIN_SUBJECT: "subject",
+}
+# A row for each message depends on the first four; the others are fields of the sink.
+_DECIDED: Final = frozenset(
+    {
+        "delete.enabled",
+        "insert.mode",
+        "primary.key.fields",
+        "primary.key.mode",
+        "collection.name.format",
+        "connection.password",
+        "connection.url",
+        "connection.username",
+    }
+)
+
+
+class JdbcSink(StreamSink):
+    """A sink that keeps each message of a stream as one row: ``incarnation``, ``sequence``, ``time_ns``, ``subject``, ``payload``.
+
+    Incarnation and sequence are the key of the table, and rows are put, not added: a record that Connect reads again after a crash
+    writes the same row again. Messages of a stream that was deleted and made again have another incarnation, so they replace nothing.
+    The table is made at the first message if it is not there.
+
+    ``payload``: ``bytes`` as it is; ``text`` as UTF-8; ``fields`` for the fields of a record that the converter in ``settings``
+    (``value.converter``) decodes, a column for each. ``password`` is a reference such as ``${env:PG_PASSWORD}``.
+    """
+
+    CONNECTOR = "io.debezium.connector.jdbc.JdbcSinkConnector"
+    OWN = StreamSink.OWN | _DECIDED
+
+    url: SafeUrl
+    user: str = ""
+    password: SecretReference = ""
+    table: str
+    payload: Literal["bytes", "text", "fields"] = "bytes"
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_url(cls, value: str) -> str:
+        if not value.startswith("jdbc:"):
+            raise ValueError(
+                "is not a valid address of a database: it begins with jdbc:, as in jdbc:postgresql://host/db"
+            )
+        return value
+
+    @field_validator("table")
+    @classmethod
+    def _is_a_table(cls, value: str) -> str:
+        if not _TABLE.fullmatch(value):
+            raise ValueError(
+                "is not a valid name of a table: use letters, digits and _, and SCHEMA.TABLE for a schema"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_converter(self) -> Self:
+        if self.payload == "fields" and "value.converter" not in self.settings:
+            raise ValueError(
+                "payload='fields' needs a value.converter in settings, which decodes payloads to fields"
+            )
+        return self
+
+    def all_transforms(self) -> dict[str, dict[str, str]]:
+        steps = super().all_transforms()
+        if self.payload != "fields":
+            steps["railgunPayload"] = {"type": f"{_KAFKA}.HoistField$Value", "field": "payload"}
+        steps["railgunKey"] = {"type": f"{_KAFKA}.HoistField$Key", "field": "subject"}
+        steps["railgunSubject"] = {
+            "type": f"{_KAFKA}.HeaderFrom$Key",
+            "fields": "subject",
+            "headers": h.PLAIN_SUBJECT,
+            "operation": "copy",
+        }
+        steps["railgunColumns"] = {
+            "type": "io.debezium.transforms.HeaderToValue",
+            "headers": ",".join(_COLUMNS),
+            "fields": ",".join(_COLUMNS.values()),
+            "operation": "copy",
+        }
+        numbers = ",".join(f"{name}:int64" for name in (*KEY, "time_ns"))
+        steps["railgunNumbers"] = {"type": f"{_KAFKA}.Cast$Value", "spec": numbers}
+        return steps
+
+    def defaults(self) -> dict[str, str]:
+        account = {"connection.username": self.user, "connection.password": self.password}
+        return {
+            **super().defaults(),
+            "value.converter": STRING_CONVERTER if self.payload == "text" else BYTES_CONVERTER,
+            "connection.url": self.url,
+            **{name: value for name, value in account.items() if value},
+            "collection.name.format": self.table,
+            "insert.mode": "upsert",
+            "primary.key.mode": "record_value",
+            "primary.key.fields": ",".join(KEY),
+            "schema.evolution": "basic",
+            "delete.enabled": "false",
+        }

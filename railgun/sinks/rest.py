@@ -1,0 +1,96 @@
+"""Connect's REST API: one request, its answer, and its failures in words. Every wait is bounded.
+
+A worker that rebalances refuses requests with 409 for some seconds, and so does one that has just lost another: these are asked again
+until the time is over. Whatever else fails is told at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from railgun.errors import ConfigError
+from railgun.sinks.errors import ConnectUnreachable
+
+_PAUSE: Final = 0.25
+_BUSY: Final = frozenset({409, 503})
+_LONGEST_TEXT: Final = 500
+
+Query = str | list[str]
+
+
+class Refusal(Exception):
+    """Connect said no: the status of HTTP and its sentence. It never leaves this room."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status, self.text = status, text
+        super().__init__(f"{status}: {text}")
+
+
+class Rest:
+    """Requests to one Connect. Raises Refusal, and ConnectUnreachable where there is no answer in time."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{url!r} is not a valid address of Kafka Connect: use http://host:8083")
+        if timeout <= 0:
+            raise ConfigError("the timeout of Kafka Connect must be greater than zero")
+        self.url = url.rstrip("/")
+        self.timeout = timeout
+        self._client = httpx.Client(base_url=self.url, timeout=timeout, follow_redirects=True)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def call(self, method: str, *path: str, body: Any = None, **query: Query) -> Any:
+        """The answer, decoded from JSON; None if there is none."""
+        address = "/" + "/".join(quote(part, safe="") for part in path)
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                answer = self._client.request(method, address, json=body, params=query)
+            except httpx.TransportError as error:
+                raise ConnectUnreachable(
+                    f"no Kafka Connect answers at {self.url} ({_in_words(error)}): start one (`railgun up --connect`), "
+                    "or name its address with --connect or RAILGUN_CONNECT"
+                ) from error
+            if answer.status_code in _BUSY and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                continue
+            return self._read(answer)
+
+    def _read(self, answer: httpx.Response) -> Any:
+        if answer.status_code in _BUSY:
+            raise ConnectUnreachable(
+                f"Kafka Connect at {self.url} was busy for {self.timeout:.0f} seconds ({_sentence(answer)}): try again"
+            )
+        if answer.status_code >= 400:
+            raise Refusal(answer.status_code, _sentence(answer))
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise ConnectUnreachable(
+                f"what answers at {self.url} is not Kafka Connect: it sends no JSON"
+            ) from error
+
+
+def _sentence(answer: httpx.Response) -> str:
+    """What Connect says of an error: the message of its JSON, in one line."""
+    try:
+        text = str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        text = f"HTTP {answer.status_code}"
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
+
+
+def _in_words(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.TimeoutException):
+        return "it does not answer in time"
+    return str(error) or type(error).__name__

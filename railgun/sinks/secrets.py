@@ -1,0 +1,66 @@
+"""Secrets of a sink: references to where Connect finds them, and never the secrets themselves.
+
+Connect keeps what it is given in a topic that each of its users can read, and its REST API shows it. So a secret that is written out
+is refused before it leaves this process, and no error shows its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+
+#: ``${provider:path:key}`` or ``${provider:key}``, and nothing around it.
+_REFERENCE: Final = re.compile(r"\$\{[A-Za-z][\w.-]*:[^{}]+\}")
+_SECRET_WORDS: Final = (
+    "password",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "jaas",
+    "api.key",
+    "private.key",
+    "access.key",
+)
+# user:password@host, or a parameter of that kind
+_IN_URL: Final = re.compile(
+    r"//[^/@\s]*:[^/@\s]*@|[?&;](?:password|passwd|pwd|sslpassword)=(?!\$\{)", re.IGNORECASE
+)
+ADVICE: Final = "give a reference that Connect resolves, such as ${env:PG_PASSWORD} or ${file:/etc/connect/pg.properties:password}"
+
+
+def is_reference(value: str) -> bool:
+    """Whether the value only says where Connect finds the secret."""
+    return _REFERENCE.fullmatch(value) is not None
+
+
+def is_secret(setting: str) -> bool:
+    """Whether a setting of that name holds a secret, as far as its name tells."""
+    return any(word in setting.lower() for word in _SECRET_WORDS)
+
+
+def literal_secret(settings: Mapping[str, str]) -> str | None:
+    """The name of a setting that holds a secret, written out; None if there is none. An empty value is not a secret."""
+    for name, value in settings.items():
+        if value and is_secret(name) and not is_reference(value):
+            return name
+    return None
+
+
+def _referenced(value: str) -> str:
+    if value and not is_reference(value):
+        raise ValueError(f"a password is not a valid part of a sink's configuration: {ADVICE}")
+    return value
+
+
+def _without_password(value: str) -> str:
+    if _IN_URL.search(value):
+        raise ValueError(f"an address with a password in it is not a valid address of a sink: {ADVICE}")
+    return value
+
+
+SecretReference = Annotated[str, AfterValidator(_referenced)]
+SafeUrl = Annotated[str, AfterValidator(_without_password)]

@@ -1,0 +1,162 @@
+"""What Connect answers, in words: busy, refused, something else at its address, and the traces of tasks.
+
+What a real Connect cannot be made to say at will, a rebalance above all, a small server says here.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from railgun.errors import ConfigError, ConnectionLost
+from railgun.kafka.embedded import free_port
+from railgun.sinks import Connect, ConnectUnreachable, SinkNotFound, SinkRefused, SinkStatus, TaskStatus
+from railgun.sinks.status import reason_in, status_of
+
+REBALANCE = (
+    409,
+    {"error_code": 409, "message": "Cannot complete request momentarily due to stale configuration"},
+)
+
+
+class Answers(HTTPServer):
+    """A server that gives its answers in turn, the last one for ever, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.given: list[tuple[int, Any]] = []
+        self.asked: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Answers
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        code, body = self.server.given.pop(0) if len(self.server.given) > 1 else self.server.given[0]
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on standard error."""
+
+
+@pytest.fixture
+def server() -> Iterator[Answers]:
+    with Answers() as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def test_a_worker_that_rebalances_is_asked_again(server: Answers) -> None:
+    server.given = [REBALANCE, REBALANCE, (200, {})]
+    with Connect(server.url, timeout=10) as connect:
+        assert connect.list() == []
+    assert len(server.asked) == 3
+
+
+def test_one_that_does_nothing_else_is_unreachable_in_a_bounded_time(server: Answers) -> None:
+    server.given = [REBALANCE]
+    with Connect(server.url, timeout=0.5) as connect, pytest.raises(ConnectUnreachable, match="was busy"):
+        connect.list()
+
+
+def test_a_refusal_is_told_in_connects_words(server: Answers) -> None:
+    server.given = [(500, {"error_code": 500, "message": "Something\n  is wrong"})]
+    with Connect(server.url) as connect, pytest.raises(SinkRefused, match="Something is wrong"):
+        connect.list()
+
+
+@pytest.mark.parametrize(
+    "answer", [(404, b"<html>"), (404, {"message": "no"}), (200, {"connector.class": "x"})]
+)
+def test_a_connector_that_is_not_there_or_not_ours_is_not_found(
+    server: Answers, answer: tuple[int, Any]
+) -> None:
+    server.given = [answer]
+    with Connect(server.url) as connect, pytest.raises(SinkNotFound, match="there is no sink orders"):
+        connect.status("orders")
+
+
+def test_another_program_at_the_address_is_told(server: Answers) -> None:
+    server.given = [(200, b"hello")]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect.list()
+
+
+def test_an_address_at_which_nobody_listens_is_told_at_once() -> None:
+    with Connect(f"http://127.0.0.1:{free_port()}") as connect, pytest.raises(ConnectUnreachable) as told:
+        connect.list()
+    assert "railgun up --connect" in str(told.value)
+    assert isinstance(told.value, ConnectionLost)
+
+
+@pytest.mark.parametrize("url", ["localhost:8083", "ftp://x", "", "http://"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="not a valid address of Kafka Connect"):
+        Connect(url)
+
+
+def test_names_are_quoted(server: Answers) -> None:
+    server.given = [(404, {})]
+    with Connect(server.url) as connect, pytest.raises(SinkNotFound):
+        connect.status("../a?b")
+    assert server.asked == ["/connectors/..%2Fa%3Fb/config"]
+
+
+def status(connector: str, *tasks: str) -> SinkStatus:
+    made = tuple(TaskStatus(number, state, "w") for number, state in enumerate(tasks))
+    return SinkStatus("s", "S", 1, "c", TaskStatus(-1, connector, "w"), made)
+
+
+@pytest.mark.parametrize(
+    "one, word",
+    [
+        (status("RUNNING", "RUNNING"), "RUNNING"),
+        (status("RUNNING"), "STARTING"),
+        (status("RUNNING", "FAILED"), "FAILED"),
+        (status("FAILED"), "FAILED"),
+        (status("PAUSED", "PAUSED"), "PAUSED"),
+        (status("RUNNING", "UNASSIGNED"), "UNASSIGNED"),
+        (status("UNASSIGNED", "RUNNING"), "UNASSIGNED"),
+    ],
+)
+def test_the_state_of_all_in_one_word(one: SinkStatus, word: str) -> None:
+    assert one.state == word
+
+
+def test_a_status_that_is_not_there_yet_is_a_start() -> None:
+    found = status_of({"name": "orders", "railgun.stream": "ORDERS", "railgun.incarnation": "x"}, {})
+    assert (found.state, found.incarnation, found.reason) == ("STARTING", 0, "")
+
+
+TRACE = "a.ConnectException: Exiting\n\tat x.Y\nCaused by: b.C: outer\n\tat z\nCaused by: java.net.E: Connection refused\n"
+
+
+@pytest.mark.parametrize(
+    "trace, reason",
+    [
+        (TRACE, "a.ConnectException: Exiting (java.net.E: Connection refused)"),
+        ("a.E: only\n\tat x", "a.E: only"),
+        ("", ""),
+        ("a.E: " + "x" * 1000, "a.E: " + "x" * 494 + "…"),
+        ("h.E: Unable to determine Dialect without JDBC metadata (…)", "the database does not answer at its address, or refuses the account"),
+    ],
+)  # fmt: skip
+def test_the_reason_in_a_trace(trace: str, reason: str) -> None:
+    assert reason_in(trace) == reason
