@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +25,14 @@ from railgun.kafka.embedded.pinned import KAFKA_VERSION, PINNED_JARS
 REPOSITORY_VARIABLE: Final = "RAILGUN_MAVEN_REPOSITORY"
 _DOWNLOADS_AT_ONCE: Final = 8
 _SILENCE_SECONDS: Final = 20
+_ARCHIVE: Final = ".tar.gz"
 
 
 class JarSet(NamedTuple):
-    """Jars that are fetched together: the name of their folder, what they are, and who needs them."""
+    """Jars that are fetched together: the name of their folder, what they are, and who needs them.
+
+    A coordinate is ``group:artifact:version``, or ``group:artifact:version:classifier:tar.gz`` for an archive, which is unpacked.
+    """
 
     name: str
     pinned: Mapping[str, str]  # Maven coordinate -> SHA-256
@@ -66,6 +71,11 @@ def fetched_jars(jars: JarSet, cache: Path | None = None, repository: str | None
 
     Raises :class:`JarsUnavailable` when they can be neither found nor fetched; the cache then stays as it was.
     """
+    return sorted(fetched_folder(jars, cache, repository).glob("*.jar"))
+
+
+def fetched_folder(jars: JarSet, cache: Path | None = None, repository: str | None = None) -> Path:
+    """The folder that holds them, and what was in their archives. Raises :class:`JarsUnavailable`."""
     cache = cache or cache_folder()
     folder = _folder(cache, jars)
     if not folder.is_dir():
@@ -76,7 +86,7 @@ def fetched_jars(jars: JarSet, cache: Path | None = None, repository: str | None
                     _fetch_all(cache, folder, jars, repository or os.environ.get(REPOSITORY_VARIABLE))
         except OSError as error:
             raise JarsUnavailable(jar=jars.title, reason=f"cache {cache}: {error}", user=jars.user) from error
-    return sorted(folder.glob("*.jar"))
+    return folder
 
 
 def _folder(cache: Path, jars: JarSet) -> Path:
@@ -104,7 +114,11 @@ def _fetch_all(cache: Path, folder: Path, jars: JarSet, repository: str | None) 
             try:
                 for download in downloads:
                     jar = download.result()
-                    jar.rename(complete / jar.name)
+                    if jar.name.endswith(_ARCHIVE):
+                        with tarfile.open(jar) as archive:
+                            archive.extractall(complete, filter="data")
+                    else:
+                        jar.rename(complete / jar.name)
             except JarsUnavailable:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -120,7 +134,8 @@ def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None)
         raise JarsUnavailable(
             jar=coordinate, reason="jgo is missing: pip install 'railgun[embedded]'", user=jars.user
         ) from error
-    group, artifact, version = coordinate.split(":")
+    group, artifact, version, *form = coordinate.split(":")
+    classifier, packaging = form or ("", "jar")
     context = MavenContext(
         resolver=PythonResolver(),
         # Not ~/.m2: other tools leave entries there that have a POM but no jar.
@@ -130,7 +145,7 @@ def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None)
         timeout=_SILENCE_SECONDS,
     )
     try:
-        jar = context.project(group, artifact).at_version(version).artifact().resolve()
+        jar = context.project(group, artifact).at_version(version).artifact(classifier, packaging).resolve()
     except (OSError, RuntimeError) as error:  # requests raises OSErrors, jgo a RuntimeError for a 404
         raise JarsUnavailable(jar=coordinate, reason=_in_words(error), user=jars.user) from error
     if hashlib.sha256(jar.read_bytes()).hexdigest() != jars.pinned[coordinate]:

@@ -24,6 +24,7 @@ SIDES: Final = {
     "common": ("model", "protocol", "kafka"),
     "cli": ("cli",),
     "spark": ("spark",),
+    "avro": ("avro",),
 }
 ORIGINAL, TWIN = "client/facade/aio", "client/facade/sync"  # the second is generated from the first
 
