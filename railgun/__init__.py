@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from railgun import codecs
+from railgun import avro, codecs
 from railgun.client.facade.aio.advisories import AsyncAdvisories
 from railgun.client.facade.aio.batch import AsyncBatch
 from railgun.client.facade.aio.buckets.bucket import AsyncBucket
@@ -63,6 +63,7 @@ from railgun.errors import (
     ConsumerNotFound,
     CounterRefused,
     EmbeddedBrokerError,
+    EventError,
     ExpectedStreamMismatch,
     InvalidBucketName,
     InvalidConsumerConfig,
@@ -165,6 +166,7 @@ __all__ = [
     "StreamSourceInfo",
     "StreamState",
     "codecs",
+    "avro",
     # errors
     "RailgunError",
     "AlreadyAcknowledged",
@@ -181,6 +183,7 @@ __all__ = [
     "ConsumerNotFound",
     "CounterRefused",
     "EmbeddedBrokerError",
+    "EventError",
     "ExpectedStreamMismatch",
     "InvalidBucketName",
     "InvalidConsumerConfig",

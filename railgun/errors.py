@@ -20,6 +20,7 @@
     ├── BadBucket                   the stream is not a bucket
     ├── KeyNotFound                 the bucket has no value of that key (also a KeyError)
     ├── EmbeddedBrokerError         the local broker cannot be started or kept running
+    ├── EventError                  a typed event cannot be written or read; the tree is in railgun.avro
     └── ApiError                    a refusal by the stream's owner: code, err_code, description
         ├── BadRequest              10003, 10025, 10038
         ├── StreamNotFound          10059
@@ -68,6 +69,7 @@ __all__ = [
     "ConsumerNotFound",
     "CounterRefused",
     "EmbeddedBrokerError",
+    "EventError",
     "ExpectedStreamMismatch",
     "InvalidBucketName",
     "InvalidConsumerConfig",
@@ -208,6 +210,10 @@ class KeyNotFound(RailgunError, KeyError):
 
 class EmbeddedBrokerError(RailgunError):
     """The local broker cannot be started or kept running; the text is one sentence for the user."""
+
+
+class EventError(RailgunError):
+    """A typed event cannot be written or read; what is below it says why (:mod:`railgun.avro`)."""
 
 
 class ApiError(RailgunError):

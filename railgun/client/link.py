@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from railgun.avro.events import Events
 from railgun.client.requests import Requests
 from railgun.client.transport import Delivered
 from railgun.errors import RailgunError
@@ -20,6 +21,7 @@ class Link(Protocol):
     client: str  # how shards know this client
     timeout: float  # seconds that a caller waits for an answer, unless it says otherwise
     requests: Requests
+    events: Events
 
     @property
     def partitions(self) -> int:

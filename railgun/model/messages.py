@@ -6,10 +6,11 @@ import base64
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from pydantic import BaseModel
 
+from railgun.errors import EventError
 from railgun.model import headers as h
 from railgun.model.durations import parse_rfc3339, rfc3339
 from railgun.model.source_info import StreamSourceInfo
@@ -44,6 +45,17 @@ class PubAck:
         return fields
 
 
+_FRAMED = b"\0"  # the first byte of a registry's frame; no JSON begins with it
+
+
+class EventReader(Protocol):
+    """Reads payloads that a schema registry has framed; :class:`railgun.avro.Events`."""
+
+    def decode(self, payload: bytes, wanted: type[M]) -> M: ...
+
+    def framed(self, payload: bytes, wanted: Any) -> Any: ...
+
+
 class MessageViews:
     """What can be asked of any message, stored or delivered: its payload, headers and time in other forms."""
 
@@ -66,8 +78,27 @@ class MessageViews:
         return json.loads(self.payload)
 
     def as_(self, model: type[M]) -> M:
-        """The payload as the given pydantic model. Raises pydantic's ValidationError."""
+        """The payload as the given pydantic model: from Avro where a schema registry has framed it, from JSON otherwise.
+
+        Raises pydantic's ValidationError, and EventError for a frame that cannot be read. The first message of each schema asks the
+        registry and waits for it.
+        """
+        if self.payload[:1] == _FRAMED:
+            return self._decoder().decode(self.payload, model)
         return model.model_validate_json(self.payload)
+
+    @property
+    def _events(self) -> EventReader | None:
+        """What reads framed payloads; None where no connection is at hand."""
+        return None
+
+    def _decoder(self) -> EventReader:
+        found = self._events
+        if found is None:
+            raise EventError(
+                "the payload is in a registry's frame, and no connection is at hand: use rg.events.decode"
+            )
+        return found
 
     def header(self, name: str) -> str | None:
         """The first header of exactly this name, as text."""

@@ -8,7 +8,7 @@
 >>> status = Connect("http://localhost:8083").apply(sink, rg)  # doctest: +SKIP
 
 Connect reads the log of the stream, committed records only, and never asks railgun; railgun is asked once, when a sink is
-applied, for the stream that lives under the name. Importing it needs httpx.
+applied, for the stream that lives under the name. Importing it needs httpx2.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from importlib.util import find_spec
 
 from railgun.errors import ConfigError
 
-if find_spec("httpx") is None:
-    raise ConfigError("railgun.sinks needs httpx: pip install 'railgun[sinks]'")
+if find_spec("httpx2") is None:
+    raise ConfigError("railgun.sinks needs httpx2: pip install 'railgun[sinks]'")
 
 from railgun.sinks.connect import Connect
 from railgun.sinks.dead_letters import Bridged, dead_letters

@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-import httpx
+import httpx2
 
 from railgun.errors import ConfigError
 from railgun.sinks.errors import ConnectUnreachable
@@ -41,7 +41,7 @@ class Rest:
             raise ConfigError("the timeout of Kafka Connect must be greater than zero")
         self.url = url.rstrip("/")
         self.timeout = timeout
-        self._client = httpx.Client(base_url=self.url, timeout=timeout, follow_redirects=True)
+        self._client = httpx2.Client(base_url=self.url, timeout=timeout, follow_redirects=True)
 
     def close(self) -> None:
         self._client.close()
@@ -53,7 +53,7 @@ class Rest:
         while True:
             try:
                 answer = self._client.request(method, address, json=body, params=query)
-            except httpx.TransportError as error:
+            except httpx2.TransportError as error:
                 raise ConnectUnreachable(
                     f"no Kafka Connect answers at {self.url} ({_in_words(error)}): start one (`railgun up --connect`), "
                     "or name its address with --connect or RAILGUN_CONNECT"
@@ -63,7 +63,7 @@ class Rest:
                 continue
             return self._read(answer)
 
-    def _read(self, answer: httpx.Response) -> Any:
+    def _read(self, answer: httpx2.Response) -> Any:
         if answer.status_code in _BUSY:
             raise ConnectUnreachable(
                 f"Kafka Connect at {self.url} was busy for {self.timeout:.0f} seconds ({_sentence(answer)}): try again"
@@ -80,7 +80,7 @@ class Rest:
             ) from error
 
 
-def _sentence(answer: httpx.Response) -> str:
+def _sentence(answer: httpx2.Response) -> str:
     """What Connect says of an error: the message of its JSON, in one line."""
     try:
         text = str(answer.json()["message"])
@@ -90,7 +90,7 @@ def _sentence(answer: httpx.Response) -> str:
     return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
 
 
-def _in_words(error: httpx.TransportError) -> str:
-    if isinstance(error, httpx.TimeoutException):
+def _in_words(error: httpx2.TransportError) -> str:
+    if isinstance(error, httpx2.TimeoutException):
         return "it does not answer in time"
     return str(error) or type(error).__name__

@@ -6,22 +6,19 @@ at first, and the writer's schema is chosen by its id.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
-import fastavro
-from fastavro.schema import SchemaParseException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro import functions as spark_avro
 
+from railgun.avro.framing import SIZE
+from railgun.avro.parsing import FINGERPRINTS, parsed
 from railgun.errors import ConfigError
 
 PERMISSIVE: Final = "PERMISSIVE"
 FAILFAST: Final = "FAILFAST"
-_FRAME: Final = 5  # bytes
-_IDS: Final = range(2**31)
 
 
 def from_avro(
@@ -41,15 +38,15 @@ def from_avro(
     if not writers:
         raise ConfigError("from_avro needs the schema of at least one writer")
     for number, schema in writers.items():
-        _check_schema(schema, f"the schema of writer {number}")
-        if number not in _IDS:
+        parsed(schema, f"the schema of writer {number}")
+        if number not in FINGERPRINTS:
             raise ConfigError(f"{number!r} is not a valid id of a schema")
     if reader is not None:
-        _check_schema(reader, "the reader's schema")
+        parsed(reader, "the reader's schema")
     payload = F.col(column) if isinstance(column, str) else column
     options = {"mode": mode} if reader is None else {"mode": mode, "avroSchema": reader}
-    body = payload.substr(F.lit(_FRAME + 1), F.length(payload))
-    framed = (F.length(payload) >= _FRAME) & (payload.substr(1, 1) == F.lit(b"\0"))
+    body = payload.substr(F.lit(SIZE + 1), F.length(payload))
+    framed = (F.length(payload) >= SIZE) & (payload.substr(1, 1) == F.lit(b"\0"))
     writer = F.when(framed, F.conv(F.hex(payload.substr(2, 4)), 16, 10).cast("bigint"))
     decoded: Column | None = None
     for number, schema in writers.items():
@@ -72,10 +69,3 @@ def from_avro(
         )
         .otherwise(decoded)
     )
-
-
-def _check_schema(schema: str, what: str) -> None:
-    try:
-        fastavro.parse_schema(json.loads(schema))
-    except (SchemaParseException, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{what} is not a valid Avro schema: {error}") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import fastavro
@@ -18,12 +18,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
+from railgun.avro.parsing import AvroSchema, parsed
 from railgun.client.buckets.codecs import from_base64, to_base64
 from railgun.client.publishing.arguments import payload_bytes
 from railgun.errors import ConfigError
 from railgun.model.validation import in_words
-
-AvroSchema = Mapping[str, Any] | Sequence[Any] | str
 
 _SINGLE_OBJECT: Final = (
     b"\xc3\x01"  # how Avro's single-object encoding begins; the schema's fingerprint follows
@@ -125,12 +124,12 @@ class AvroValues:
     """
 
     def __init__(self, schema: AvroSchema, *, older: Iterable[AvroSchema] = ()) -> None:
-        self._schema = _parsed(schema)
+        self._schema = parsed(schema)
         self._header = _header_of(self._schema)
         self._written_with = {self._header: self._schema}
         for one in older:
-            parsed = _parsed(one)
-            self._written_with.setdefault(_header_of(parsed), parsed)
+            before = parsed(one)
+            self._written_with.setdefault(_header_of(before), before)
 
     def __repr__(self) -> str:
         return f"AvroValues({avro_schema.to_parsing_canonical_form(self._schema)})"
@@ -227,18 +226,6 @@ def one_value_codec(given: ValueCodec | Sequence[ValueCodec] | None, model: Any 
     if not chain:
         return PlainValues()
     return chain[0] if len(chain) == 1 else ValueChain(*chain)
-
-
-def _parsed(schema: AvroSchema) -> Any:
-    try:
-        read = json.loads(schema) if isinstance(schema, str) and schema.lstrip()[:1] in "{[" else schema
-        return fastavro.parse_schema(read, named_schemas={})  # type: ignore[arg-type]
-    except (ValueError, KeyError, TypeError, avro_schema.SchemaParseException) as error:
-        raise ConfigError(f"this is not a valid Avro schema: {error}") from error
-    except avro_schema.UnknownType as error:
-        raise ConfigError(
-            f"this is not a valid Avro schema: it names the unknown type {error.name}"
-        ) from error
 
 
 def _header_of(schema: Any) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from railgun.avro.events import Events
 from railgun.client import lifetime
 from railgun.client.connection.registry import RegistryView
 from railgun.client.connection.routing import Routing
@@ -49,6 +50,7 @@ class Connection:
         max_in_flight: int,
         label: str,
         feed: Callable[[Connection], Feed] | None = None,
+        events: Events | None = None,
     ) -> None:
         if not 0 < timeout <= LONGEST_WAIT or max_in_flight < 1:
             raise ConfigError(
@@ -58,6 +60,7 @@ class Connection:
         self.timeout = timeout
         self.label = label  # what the user connected to, for messages
         self.transport = transport
+        self.events = events or Events()
         self._lock = threading.RLock()
         self._skipped = Skipped(logger)
         self.requests = Requests(self.client, transport.send, self.check, lambda: self.packer.push())

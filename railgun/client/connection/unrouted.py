@@ -1,4 +1,4 @@
-"""Publishes of event loops whose stream must first be looked up: a loop cannot wait for that, a thread can.
+"""Publishes of event loops whose stream, or whose schema, must first be looked up: a loop cannot wait for that, a thread can.
 
 Messages leave here in the order in which they came. While any is here, later ones of the same facade queue up behind it,
 so that the order of a publisher holds (PUB-23).
@@ -62,6 +62,7 @@ class Unrouted:
                 known = self._connection.routing.routes.get(subject)
                 lane = known or self._connection.routing.route(subject, self._connection.timeout)
                 pack.stream = lane.stream
+                pack.payloads = [self._connection.events.finish(one) for one in pack.payloads]
                 with self._lock:
                     self._forget(pack)
                     self._connection.packer.adopt(lane, pack)

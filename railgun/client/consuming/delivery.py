@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from railgun.avro.events import Events
 from railgun.client.consuming import fetch
 from railgun.client.consuming.ack_box import ACK, NAK, PROGRESS, TERM, AckBox
 from railgun.client.consuming.confirm import confirm, hand_over
@@ -79,6 +80,10 @@ class Delivery(MessageViews):
         if not isinstance(extras, Extras):
             extras = self._extras = extras_of(extras)
         return extras
+
+    @property
+    def _events(self) -> Events | None:
+        return self._run.events
 
     @property
     def _box(self) -> AckBox | None:

@@ -114,7 +114,7 @@ class ConsumerHub:
 
     def receive(self, lease: Lease, make: type[Delivery], owner: ParcelOwner) -> None:
         """Get the messages of a lease to their owner: out of the lease, or from the log. What it does not accept goes back."""
-        parcel = Parcel(lease, self.box_of(lease), make, owner)
+        parcel = Parcel(lease, self.box_of(lease), make, owner, self.link.events)
         if not owner.accept(parcel):
             self.give_back(lease)
         elif carried(lease):

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from railgun.avro.events import Events
 from railgun.client.consuming.ack_box import AckBox, lease_runs
 from railgun.client.consuming.runs import DeliveredRun, delivered_runs
 from railgun.errors import RailgunError
@@ -43,10 +44,17 @@ class Parcel:
 
     __slots__ = ("box", "count", "done", "error", "lease", "make", "messages", "owner", "passed", "runs")
 
-    def __init__(self, lease: Lease, box: AckBox | None, make: type[Delivery], owner: ParcelOwner) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        box: AckBox | None,
+        make: type[Delivery],
+        owner: ParcelOwner,
+        events: Events | None = None,
+    ) -> None:
         self.lease = lease
         self.box = box
-        self.runs = delivered_runs(lease, box)
+        self.runs = delivered_runs(lease, box, events)
         self.make = make
         self.owner = owner
         self.count = sum(lease.counts)

@@ -6,6 +6,7 @@ sequences do, so that a message holds little more than its sequence, its payload
 
 from __future__ import annotations
 
+from railgun.avro.events import Events
 from railgun.client.consuming.ack_box import AckBox
 from railgun.protocol.leases import Lease
 
@@ -13,10 +14,13 @@ from railgun.protocol.leases import Lease
 class DeliveredRun:
     """One run of a lease. ``box`` is where its messages are acknowledged; None if no consumer delivered them."""
 
-    __slots__ = ("_new", "_pending", "box", "deliveries", "shift")
+    __slots__ = ("_new", "_pending", "box", "deliveries", "events", "shift")
 
-    def __init__(self, box: AckBox | None, deliveries: int, shift: int, pending: int) -> None:
+    def __init__(
+        self, box: AckBox | None, deliveries: int, shift: int, pending: int, events: Events | None = None
+    ) -> None:
         self.box = box
+        self.events = events  # what reads their payloads as models
         self.deliveries = deliveries
         self.shift = shift  # from a sequence to the number of its delivery
         self._new = deliveries == 1
@@ -34,7 +38,7 @@ class DeliveredRun:
 STATUS_RUN = DeliveredRun(None, 0, 0, 0)  # for status-only frames, which carry no message
 
 
-def delivered_runs(lease: Lease, box: AckBox | None) -> list[DeliveredRun]:
+def delivered_runs(lease: Lease, box: AckBox | None, events: Events | None = None) -> list[DeliveredRun]:
     """The runs of a lease, in its order."""
     columns = zip(lease.sequences, lease.counts, lease.consumer_sequences, lease.deliveries, strict=True)
     left = lease.pending + sum(
@@ -44,7 +48,7 @@ def delivered_runs(lease: Lease, box: AckBox | None) -> list[DeliveredRun]:
     for sequence, count, consumer_sequence, deliveries in columns:
         new = deliveries == 1
         pending = left + sequence - 1 if new else left
-        runs.append(DeliveredRun(box, deliveries, consumer_sequence - sequence, pending))
+        runs.append(DeliveredRun(box, deliveries, consumer_sequence - sequence, pending, events))
         if new:
             left -= count
     return runs

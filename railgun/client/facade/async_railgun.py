@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack, overload
 
+from railgun.avro.events import Unframed
+from railgun.avro.registry import Registry
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.connection.unrouted import Unrouted
@@ -26,11 +28,11 @@ from railgun.client.facade.handlers import Handlers
 from railgun.client.operations import flows
 from railgun.client.operations.advisory_queue import AdvisoryQueue
 from railgun.client.publishing.arguments import (
+    Event,
     MessageOptions,
-    Payload,
     PublishOptions,
     message_headers,
-    payload_bytes,
+    outgoing,
 )
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.errors import RequestTimeout
@@ -48,10 +50,18 @@ def connect_async(
     timeout: float = DEFAULT_TIMEOUT,
     kafka: Mapping[str, Any] | None = None,
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+    registry: Registry | None = None,
 ) -> Connecting:
     """As :func:`railgun.connect`: ``rg = await connect_async(…)``, or ``async with connect_async(…) as rg``."""
     return Connecting(
-        address, {"prefix": prefix, "timeout": timeout, "kafka": kafka, "max_in_flight": max_in_flight}
+        address,
+        {
+            "prefix": prefix,
+            "timeout": timeout,
+            "kafka": kafka,
+            "max_in_flight": max_in_flight,
+            "registry": registry,
+        },
     )
 
 
@@ -86,6 +96,7 @@ class AsyncRailgun(AsyncCalls):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._routing = connection.routing
+        self._events = connection.events
         self._handlers = Handlers(connection)
         self._unrouted = Unrouted(connection)
         self._scheduled: set[tuple[int, Lane]] = set()
@@ -104,19 +115,19 @@ class AsyncRailgun(AsyncCalls):
     async def publish(
         self,
         subject: str,
-        payload: Payload = ...,
+        payload: Event = ...,
         *,
         ack: Literal[True] = ...,
         **options: Unpack[PublishOptions],
     ) -> PubAck: ...
     @overload
     async def publish(
-        self, subject: str, payload: Payload = ..., *, ack: bool, **options: Unpack[PublishOptions]
+        self, subject: str, payload: Event = ..., *, ack: bool, **options: Unpack[PublishOptions]
     ) -> PubAck | None: ...
     async def publish(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         timeout: float | None = None,
@@ -125,7 +136,9 @@ class AsyncRailgun(AsyncCalls):
     ) -> PubAck | None:
         """See :meth:`railgun.Railgun.publish`. Publishes that tasks of one loop begin together travel together."""
         given = message_headers(options) if options else None
-        data = payload_bytes(payload)
+        data, given = outgoing(self._events, payload, given)
+        if type(data) is Unframed:
+            data = await asyncio.to_thread(self._events.finish, data)
         limit = self._connection.timeout if timeout is None else timeout
         if not ack:
             lane = self._routing.routes.get(subject)
@@ -165,7 +178,7 @@ class AsyncRailgun(AsyncCalls):
     def publish_soon(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         **options: Unpack[MessageOptions],
@@ -174,12 +187,12 @@ class AsyncRailgun(AsyncCalls):
 
         At most ``max_in_flight`` messages are on their way, the others wait in memory: await a future, or ``flush``,
         now and then. Raises TooManyWaiting when 16 times ``max_in_flight`` messages, or 256 MiB, have no answer.
-        The future also carries NoStreamResponse and what else shows only when the stream is looked up.
+        The future also carries NoStreamResponse and what else shows only when the stream, or the schema of a model, is looked up.
         """
         given = message_headers(options) if options else None
-        data = payload_bytes(payload)
+        data, given = outgoing(self._events, payload, given)
         lane = self._routing.routes.get(subject)
-        if lane is None or self._unrouted:
+        if lane is None or self._unrouted or type(data) is Unframed:
             return self._unrouted.add(subject, data, msg_id or "", given)
         self._connection.packer.check_ahead()
         return self._connection.packer.add(lane, subject, data, msg_id or "", given, block=False)

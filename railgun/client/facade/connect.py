@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from railgun.avro.events import Events
+from railgun.avro.registry import Registry
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.parcels import Feed
 from railgun.client.transport import Transport
@@ -18,13 +20,20 @@ MEMORY = "memory://"
 
 
 def open_connection(
-    address: str, *, prefix: str, timeout: float, kafka: Mapping[str, Any] | None, max_in_flight: int
+    address: str,
+    *,
+    prefix: str,
+    timeout: float,
+    kafka: Mapping[str, Any] | None,
+    max_in_flight: int,
+    registry: Registry | None = None,
 ) -> Connection:
     """Connect. Raises ConfigError, ConnectionLost, NotAuthorized, NoWorker within the timeout or soon after."""
     try:
         names = Names(prefix)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    events = Events(registry)
     transport: Transport
     feed: Callable[[Connection], Feed] | None = None
     if address.startswith(MEMORY):
@@ -44,7 +53,14 @@ def open_connection(
         transport = kafka_transport
         feed = lambda connection: kafka_transport.feed(connection.failed)  # noqa: E731
     try:
-        return Connection(transport, timeout=timeout, max_in_flight=max_in_flight, label=address, feed=feed)
+        return Connection(
+            transport,
+            timeout=timeout,
+            max_in_flight=max_in_flight,
+            label=address,
+            feed=feed,
+            events=events,
+        )
     except BaseException:
         transport.close()
         raise

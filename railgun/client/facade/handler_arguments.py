@@ -9,6 +9,9 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+from railgun.avro.errors import UnreadableEvent
+from railgun.avro.events import Events
+from railgun.avro.framing import MAGIC
 from railgun.client.consuming.delivery import Delivery
 from railgun.client.facade.aio.message import AsyncMessage
 from railgun.client.facade.sync.message import Message
@@ -22,9 +25,9 @@ class UnreadableMessage(Exception):
     """The payload is not what the handler takes; the text says why."""
 
 
-def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
+def bind(function: Callable[..., Any], events: Events) -> Callable[[Delivery], dict[str, Any]]:
     """A function that makes the arguments of a handler. A parameter of type ``Message``, or without a type, gets the message;
-    ``bytes`` and ``str`` get the payload as it is; any other type gets the payload's JSON, validated by pydantic.
+    ``bytes`` and ``str`` get the payload as it is; any other type gets the payload, from Avro where a registry has framed it and from JSON otherwise, validated by pydantic.
 
     Raises ConfigError for a function that cannot be called so; the result raises :class:`UnreadableMessage`.
     """
@@ -42,7 +45,7 @@ def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
             raise ConfigError(
                 f"{function.__qualname__} is not a valid handler: it takes {name!r} by position only"
             )
-        makers[name] = _argument(hints.get(name), f"{name!r} of {function.__qualname__}")
+        makers[name] = _argument(hints.get(name), events, f"{name!r} of {function.__qualname__}")
     if not makers:
         raise ConfigError(
             f"{function.__qualname__} is not a valid handler: give it a parameter for the message"
@@ -50,7 +53,7 @@ def bind(function: Callable[..., Any]) -> Callable[[Delivery], dict[str, Any]]:
     return lambda message: {name: make(message) for name, make in makers.items()}
 
 
-def _argument(wanted: Any, where: str) -> Argument:
+def _argument(wanted: Any, events: Events, where: str) -> Argument:
     if wanted is None or wanted in (Delivery, Message, AsyncMessage, Any):
         return lambda message: message
     if wanted is bytes:
@@ -63,7 +66,8 @@ def _argument(wanted: Any, where: str) -> Argument:
         raise ConfigError(
             f"the parameter {where} has a type that no payload can be read as: {error}"
         ) from error
-    return lambda message: _validated(adapter, message)
+    events.check(wanted)
+    return lambda message: _validated(adapter, wanted, message)
 
 
 def _text(message: Delivery) -> str:
@@ -73,8 +77,13 @@ def _text(message: Delivery) -> str:
         raise UnreadableMessage(f"not a text: {error}") from error
 
 
-def _validated(adapter: TypeAdapter[Any], message: Delivery) -> Any:
+def _validated(adapter: TypeAdapter[Any], wanted: Any, message: Delivery) -> Any:
+    """The payload as the wanted type. What will never be readable is UnreadableMessage; a registry that is down is tried again."""
     try:
+        if message.payload[:1] == MAGIC:
+            return message._decoder().framed(message.payload, wanted)
         return adapter.validate_json(message.payload)
     except ValidationError as error:
         raise UnreadableMessage(in_words(error)) from error
+    except UnreadableEvent as error:
+        raise UnreadableMessage(str(error)) from error

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from railgun.avro.events import Events
+from railgun.avro.framing import MAGIC
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.consuming.buffer import Buffer
@@ -57,6 +59,7 @@ class Handler:
         concurrency: int,
         retry: Sequence[float] | None,
         fields: dict[str, Any],
+        events: Events,
     ) -> None:
         if concurrency < 1:
             raise ConfigError(f"{concurrency} is not a valid concurrency: it must be at least 1")
@@ -66,7 +69,7 @@ class Handler:
         self.stream = stream
         self.consumer = consumer
         self.concurrency = concurrency
-        self.arguments = bind(function)
+        self.arguments = bind(function, events)
         self._delays = _DELAYS if retry is None else tuple(retry)
         self._endless = retry is None
         chosen = dict(fields)
@@ -140,7 +143,10 @@ class Handlers:
                 raise ConfigError(
                     f"{function.__qualname__} is a coroutine function: use railgun.connect_async, or a plain function"
                 )
-            self._handlers.append(Handler(function, stream, consumer, filter, concurrency, retry, fields))
+            events = self._connection.events
+            self._handlers.append(
+                Handler(function, stream, consumer, filter, concurrency, retry, fields, events)
+            )
             return function
 
         return register
@@ -246,7 +252,12 @@ class _AsyncCaller:
     async def __call__(self, message: AsyncMessage) -> None:
         handler = self._handler
         try:
-            arguments = handler.arguments(message)
+            if (
+                message.payload[:1] == MAGIC
+            ):  # the first of a schema asks the registry, which may take its time
+                arguments = await asyncio.to_thread(handler.arguments, message)
+            else:
+                arguments = handler.arguments(message)
             if inspect.iscoroutinefunction(handler.function):
                 await handler.function(**arguments)
             else:

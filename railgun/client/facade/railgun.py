@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Unpack, overload
 
+from railgun.avro.registry import Registry
 from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.facade.connect import (
@@ -20,11 +21,11 @@ from railgun.client.facade.sync.calls import Calls
 from railgun.client.operations import flows
 from railgun.client.operations.advisory_queue import AdvisoryQueue
 from railgun.client.publishing.arguments import (
+    Event,
     MessageOptions,
-    Payload,
     PublishOptions,
     message_headers,
-    payload_bytes,
+    outgoing,
 )
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.errors import RequestTimeout
@@ -42,14 +43,23 @@ def connect(
     timeout: float = DEFAULT_TIMEOUT,
     kafka: Mapping[str, Any] | None = None,
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+    registry: Registry | None = None,
 ) -> Railgun:
     """Connect to a cluster: ``host:port`` of a Kafka broker, ``memory://`` (fresh, private) or ``memory://name``.
 
     ``timeout`` is how long a call waits for its answer, ``kafka`` are librdkafka settings (SASL, TLS, …), ``max_in_flight``
-    how many publishes may be unanswered. Raises ConnectionLost, NotAuthorized, NoWorker, ConfigError.
+    how many publishes may be unanswered. ``registry``, of :mod:`railgun.avro`, keeps the schemas of typed events: with it models travel
+    as Avro, without it as JSON. Raises ConnectionLost, NotAuthorized, NoWorker, ConfigError.
     """
     return Railgun(
-        open_connection(address, prefix=prefix, timeout=timeout, kafka=kafka, max_in_flight=max_in_flight)
+        open_connection(
+            address,
+            prefix=prefix,
+            timeout=timeout,
+            kafka=kafka,
+            max_in_flight=max_in_flight,
+            registry=registry,
+        )
     )
 
 
@@ -59,6 +69,7 @@ class Railgun(Calls):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._routing = connection.routing
+        self._events = connection.events
         self._handlers = Handlers(connection)
 
     def close(self) -> None:
@@ -71,35 +82,37 @@ class Railgun(Calls):
     def publish(
         self,
         subject: str,
-        payload: Payload = ...,
+        payload: Event = ...,
         *,
         ack: Literal[True] = ...,
         **options: Unpack[PublishOptions],
     ) -> PubAck: ...
     @overload
     def publish(
-        self, subject: str, payload: Payload = ..., *, ack: bool, **options: Unpack[PublishOptions]
+        self, subject: str, payload: Event = ..., *, ack: bool, **options: Unpack[PublishOptions]
     ) -> PubAck | None: ...
     def publish(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         timeout: float | None = None,
         ack: bool = True,
         **options: Unpack[MessageOptions],
     ) -> PubAck | None:
-        """Publish one message and wait for its ack: decided and durable.
+        """Publish one message and wait for its ack: decided and durable. A pydantic model is a payload, too: a typed event.
 
         Options, all by keyword: ``headers``, ``msg_id`` (de-duplication), ``expected_stream``, ``expected_last_sequence``,
         ``expected_last_subject_sequence``, ``expected_last_subject_sequence_subject`` (where that one is looked up),
         ``expected_last_msg_id``, ``ttl`` (how long the message lives), ``timeout`` in seconds, ``ack``.
         ``ack=False`` returns once it is handed over, and its outcome is not reported. Raises the refusal,
-        NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError if the subject is invalid.
+        NoStreamResponse, NoWorker, RequestTimeout, MessageTooLarge, ConfigError if the subject is invalid, EventError if a model
+        cannot be written: nothing was sent then.
         """
         given = message_headers(options) if options else None
-        data = payload_bytes(payload)
+        data, given = outgoing(self._events, payload, given)
+        data = self._events.finish(data)
         limit = self._connection.timeout if timeout is None else timeout
         if not ack:
             lane = self._routing.routes.get(subject) or self._routing.route(subject, limit)
@@ -123,7 +136,7 @@ class Railgun(Calls):
     def publish_soon(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         **options: Unpack[MessageOptions],
@@ -135,7 +148,8 @@ class Railgun(Calls):
         lane = self._routing.routes.get(subject) or self._routing.route(subject, self._connection.timeout)
         given = message_headers(options) if options else None
         if type(payload) is not bytes:
-            payload = payload_bytes(payload)
+            payload, given = outgoing(self._events, payload, given)
+            payload = self._events.finish(payload)
         return self._connection.packer.add(lane, subject, payload, msg_id or "", given)
 
     def flush(self, timeout: float | None = None) -> None:

@@ -11,8 +11,9 @@ import time
 import uuid
 from typing import Final
 
+from railgun.avro.events import Unframed
 from railgun.client.connection.connection import Connection
-from railgun.client.publishing.arguments import MessageOptions, Payload, message_headers, payload_bytes
+from railgun.client.publishing.arguments import Event, MessageOptions, message_headers, outgoing
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, message_size
 from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
 from railgun.errors import ConfigError, RequestTimeout
@@ -47,14 +48,15 @@ class BatchMessages:
             raise ConfigError("this batch was used before: begin another with batch()")
         self._state = "open"
 
-    def add(self, subject: str, payload: Payload, msg_id: str | None, options: MessageOptions) -> None:
+    def add(self, subject: str, payload: Event, msg_id: str | None, options: MessageOptions) -> None:
         """One more message. Raises ConfigError for what no batch takes, MessageTooLarge."""
         if msg_id is not None:
             raise ConfigError("a message of a batch takes no msg_id: batches are not de-duplicated")
         headers = message_headers(options) if options else []
         if any(name in _OF_THE_PROTOCOL for name, _ in headers):
             raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
-        data = payload_bytes(payload)
+        data, given = outgoing(self._connection.events, payload, headers)
+        headers = given or []
         with self._lock:  # the place of a message is drawn and taken at once
             if self._state != "open":
                 raise ConfigError(
@@ -77,6 +79,8 @@ class BatchMessages:
             messages, self._messages, self._state = self._messages, [], "over"
         if not messages:
             return None
+        if any(type(payload) is Unframed for _, payload, _, _ in messages):
+            yield Blocking(lambda: self._finish(messages))
         lane = yield from self._lane(dict.fromkeys(subject for subject, _, _, _ in messages))
         subject, payload, headers, _ = messages[-1]
         headers.append((h.BATCH_COMMIT, b"1"))
@@ -88,6 +92,11 @@ class BatchMessages:
             raise last.overdue(self._timeout)
         _raise_first(packs)
         return None if last.silent else last.outcome(len(last.subjects) - 1)
+
+    def _finish(self, messages: list[_Added]) -> None:
+        """Ask the registry for the schemas of models that were met first. Raises EventError: nothing was sent."""
+        finish = self._connection.events.finish
+        messages[:] = [(subject, finish(payload), *rest) for subject, payload, *rest in messages]  # type: ignore[misc]
 
     def _send(self, lane: Lane, messages: list[_Added]) -> Steps[tuple[list[Pack], Pack]]:
         """Hand the packs of the batch over; all of them, and the last. Raises what one was refused with before it left.

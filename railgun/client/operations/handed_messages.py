@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from railgun.avro.events import Events, Unframed
 from railgun.client.consuming.delivery import Delivery
 from railgun.client.consuming.handing import LARGEST_TOGETHER
-from railgun.client.publishing.arguments import MessageOptions, Payload, message_headers, payload_bytes
+from railgun.client.publishing.arguments import Event, MessageOptions, message_headers, outgoing
 from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.publishing.packs import PACK_BYTES, message_size
 from railgun.client.steps import Blocking, Steps
@@ -30,6 +31,7 @@ class HandedMessages:
 
     def __init__(self, delivery: Delivery, timeout: float | None) -> None:
         self._delivery = delivery
+        self._events = delivery._events or Events()
         self._timeout = timeout
         self._messages: list[tuple[str, str, HeaderList, bytes]] = []  # subject, id, headers, payload
         self._size = 0  # bytes of them, about
@@ -46,7 +48,7 @@ class HandedMessages:
             raise self._delivery._refusal()
         self._state = "open"
 
-    def add(self, subject: str, payload: Payload, msg_id: str | None, options: MessageOptions) -> None:
+    def add(self, subject: str, payload: Event, msg_id: str | None, options: MessageOptions) -> None:
         """One more publish. Raises ConfigError for what no transaction takes, MessageTooLarge."""
         if self._state != "open":
             raise ConfigError(
@@ -57,7 +59,8 @@ class HandedMessages:
         headers = message_headers(options) if options else []
         if any(name in _OF_BATCHES for name, _ in headers):
             raise ConfigError("a transaction takes no messages of a batch: it is all or nothing by itself")
-        data = payload_bytes(payload)
+        data, given = outgoing(self._events, payload, headers)
+        headers = given or []
         self._size += message_size(subject, data, msg_id or "", headers)
         self._messages.append((subject, msg_id or "", headers, data))
 
@@ -71,6 +74,9 @@ class HandedMessages:
         box = self._delivery._box
         if self._delivery.acknowledged or box is None:
             raise self._delivery._refusal()
+        if any(type(message[3]) is Unframed for message in messages):
+            finish = self._events.finish
+            messages = yield Blocking(lambda: [(*rest, finish(payload)) for *rest, payload in messages])
         link = box.hub.link
         limit = link.timeout if self._timeout is None else self._timeout
         streams: dict[str, str] = {}  # by subject

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from pydantic import BaseModel
+
+from railgun.avro.events import CONTENT_TYPE, Events
 from railgun.errors import ConfigError
 from railgun.model import headers as h
 from railgun.model.durations import NANOS, to_nanos
 from railgun.model.headers import HeaderList
 
 Payload = bytes | bytearray | memoryview | str
+Event = Payload | BaseModel
 
 
 class MessageOptions(TypedDict, total=False):
@@ -50,7 +54,23 @@ def payload_bytes(payload: Payload) -> bytes:
         return payload.encode("utf-8")
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
-    raise ConfigError(f"{type(payload).__name__} is not a valid payload: give bytes or str")
+    raise ConfigError(f"{type(payload).__name__} is not a valid payload: give bytes, str or a pydantic model")
+
+
+def outgoing(events: Events, payload: Event, headers: HeaderList | None) -> tuple[bytes, HeaderList | None]:
+    """Payload and headers as they travel; a model becomes an event, with a header that says so unless the caller has one.
+
+    Never waits: the frame of the first event of a model is still open (:meth:`Events.finish`). Raises ConfigError, EventError.
+    """
+    if not isinstance(payload, BaseModel):
+        return payload_bytes(payload), headers
+    data = events.begin(payload)
+    own = events.header(payload)
+    if own is None:
+        return data, headers
+    if not headers:
+        return data, [own]
+    return data, headers if h.first(headers, CONTENT_TYPE) is not None else [*headers, own]
 
 
 def message_headers(options: MessageOptions) -> HeaderList:

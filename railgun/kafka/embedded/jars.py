@@ -1,7 +1,5 @@
 """Pinned jars in the per-user cache, those of the local broker and others: complete and checked, or not there at all.
 
-A coordinate is ``group:artifact:version``, or ``group:artifact:version:classifier:tar.gz`` for an archive: of that, the jars in it.
-
 A folder such as ``<cache>/kafka-<version>-<digest>`` appears by one rename after every jar was fetched and its SHA-256
 compared, so a start that is interrupted, or two starts at once, never leave half a broker behind.
 """
@@ -27,10 +25,14 @@ from railgun.kafka.embedded.pinned import KAFKA_VERSION, PINNED_JARS
 REPOSITORY_VARIABLE: Final = "RAILGUN_MAVEN_REPOSITORY"
 _DOWNLOADS_AT_ONCE: Final = 8
 _SILENCE_SECONDS: Final = 20
+_ARCHIVE: Final = ".tar.gz"
 
 
 class JarSet(NamedTuple):
-    """Jars that are fetched together: the name of their folder, what they are, and who needs them."""
+    """Jars that are fetched together: the name of their folder, what they are, and who needs them.
+
+    A coordinate is ``group:artifact:version``, or ``group:artifact:version:classifier:tar.gz`` for an archive, which is unpacked.
+    """
 
     name: str
     pinned: Mapping[str, str]  # Maven coordinate -> SHA-256
@@ -70,10 +72,15 @@ def kafka_jars(
 
 
 def fetched_jars(jars: JarSet, cache: Path | None = None, repository: str | None = None) -> list[Path]:
-    """The files of these jars, sorted by name, fetched first when the cache does not hold them.
+    """The files of these jars, and of those in their archives, sorted by path, fetched first when the cache does not hold them.
 
     Raises :class:`JarsUnavailable` when they can be neither found nor fetched; the cache then stays as it was.
     """
+    return sorted(fetched_folder(jars, cache, repository).rglob("*.jar"))
+
+
+def fetched_folder(jars: JarSet, cache: Path | None = None, repository: str | None = None) -> Path:
+    """The folder that holds them, and what was in their archives. Raises :class:`JarsUnavailable`."""
     cache = cache or cache_folder()
     folder = _folder(cache, jars)
     if not folder.is_dir():
@@ -84,7 +91,7 @@ def fetched_jars(jars: JarSet, cache: Path | None = None, repository: str | None
                     _fetch_all(cache, folder, jars, repository or os.environ.get(REPOSITORY_VARIABLE))
         except OSError as error:
             raise JarsUnavailable(jar=jars.title, reason=f"cache {cache}: {error}", user=jars.user) from error
-    return sorted(folder.glob("*.jar"))
+    return folder
 
 
 def _folder(cache: Path, jars: JarSet) -> Path:
@@ -111,7 +118,11 @@ def _fetch_all(cache: Path, folder: Path, jars: JarSet, repository: str | None) 
             ]
             try:
                 for download in downloads:
-                    for jar in _jars_in(download.result()):
+                    jar = download.result()
+                    if jar.name.endswith(_ARCHIVE):
+                        with tarfile.open(jar) as archive:
+                            archive.extractall(complete, filter="data")
+                    else:
                         jar.rename(complete / jar.name)
             except JarsUnavailable:
                 pool.shutdown(cancel_futures=True)
@@ -121,16 +132,6 @@ def _fetch_all(cache: Path, folder: Path, jars: JarSet, repository: str | None) 
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _jars_in(file: Path) -> list[Path]:
-    """The jar itself, or the jars of an archive, unpacked beside it."""
-    if file.suffix == ".jar":
-        return [file]
-    folder = file.parent / "unpacked"
-    with tarfile.open(file) as archive:
-        archive.extractall(folder, filter="data")
-    return sorted(folder.rglob("*.jar"))
-
-
 def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None) -> Path:
     try:
         from jgo.maven import MavenContext, PythonResolver
@@ -138,7 +139,8 @@ def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None)
         raise JarsUnavailable(
             jar=coordinate, reason="jgo is missing: pip install 'railgun[embedded]'", user=jars.user
         ) from error
-    group, artifact, version, *kind = coordinate.split(":")
+    group, artifact, version, *form = coordinate.split(":")
+    classifier, packaging = form or ("", "jar")
     context = MavenContext(
         resolver=PythonResolver(),
         # Not ~/.m2: other tools leave entries there that have a POM but no jar.
@@ -148,7 +150,7 @@ def _fetch(coordinate: str, jars: JarSet, staging: Path, repository: str | None)
         timeout=_SILENCE_SECONDS,
     )
     try:
-        jar = context.project(group, artifact).at_version(version).artifact(*kind).resolve()
+        jar = context.project(group, artifact).at_version(version).artifact(classifier, packaging).resolve()
     except (OSError, RuntimeError) as error:  # requests raises OSErrors, jgo a RuntimeError for a 404
         raise JarsUnavailable(jar=coordinate, reason=_in_words(error), user=jars.user) from error
     if hashlib.sha256(jar.read_bytes()).hexdigest() != jars.pinned[coordinate]:

@@ -25,6 +25,7 @@ SIDES: Final = {
     "cli": ("cli",),
     "spark": ("spark",),
     "sinks": ("sinks",),
+    "avro": ("avro",),
 }
 ORIGINAL, TWIN = "client/facade/aio", "client/facade/sync"  # the second is generated from the first
 

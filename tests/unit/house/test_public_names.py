@@ -56,6 +56,7 @@ def test_the_public_names() -> None:
         "StreamSourceInfo",
         "StreamState",
         "codecs",
+        "avro",
     }
     assert set(railgun.__all__) == facade | values | (set(errors.__all__) - {"api_error"})
     assert len(railgun.__all__) == len(set(railgun.__all__))

@@ -6,7 +6,7 @@ from typing import Self, Unpack
 
 from railgun.client import steps
 from railgun.client.operations.batch_messages import BatchMessages
-from railgun.client.publishing.arguments import MessageOptions, Payload
+from railgun.client.publishing.arguments import Event, MessageOptions
 from railgun.model.messages import PubAck
 
 
@@ -32,7 +32,7 @@ class AsyncBatch:
     def add(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         **options: Unpack[MessageOptions],
@@ -40,7 +40,7 @@ class AsyncBatch:
         """One more message, with the options of ``publish``; nothing is sent yet.
 
         All subjects belong to one stream. Expectations compare with the stream before the batch. Raises ConfigError, also for
-        a ``msg_id``, which no batch takes, and MessageTooLarge.
+        a ``msg_id``, which no batch takes, MessageTooLarge and EventError.
         """
         self._messages.add(subject, payload, msg_id, options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from railgun.avro.events import Events
 from railgun.client import steps
 from railgun.client.buckets import layout, reads
 from railgun.client.buckets.coding import GivenKeys, GivenValues, coding
@@ -42,6 +43,11 @@ class AsyncCalls(AsyncCloses):
     def connection(self) -> Connection:
         """The core under this facade; for tools and tests."""
         return self._connection
+
+    @property
+    def events(self) -> Events:
+        """Typed events of this connection: check models at the start (``events.use``), read payloads of any origin (``events.decode``)."""
+        return self._connection.events
 
     def _hand_over(
         self,

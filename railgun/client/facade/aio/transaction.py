@@ -6,7 +6,7 @@ from typing import Self, Unpack
 
 from railgun.client import steps
 from railgun.client.operations.handed_messages import HandedMessages
-from railgun.client.publishing.arguments import MessageOptions, Payload
+from railgun.client.publishing.arguments import Event, MessageOptions
 
 
 class AsyncTransaction:
@@ -25,7 +25,7 @@ class AsyncTransaction:
     def publish(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         **options: Unpack[MessageOptions],
@@ -34,7 +34,7 @@ class AsyncTransaction:
 
         Async: it only collects, so it is not awaited.
 
-        Raises ConfigError, also beyond 1,000 messages and for messages of a batch, and MessageTooLarge.
+        Raises ConfigError, also beyond 1,000 messages and for messages of a batch, MessageTooLarge and EventError.
         """
         self._messages.add(subject, payload, msg_id, options)
 

@@ -7,7 +7,7 @@ from typing import Self, Unpack
 
 from railgun.client import steps
 from railgun.client.operations.handed_messages import HandedMessages
-from railgun.client.publishing.arguments import MessageOptions, Payload
+from railgun.client.publishing.arguments import Event, MessageOptions
 
 
 class Transaction:
@@ -26,14 +26,14 @@ class Transaction:
     def publish(
         self,
         subject: str,
-        payload: Payload = b"",
+        payload: Event = b"",
         *,
         msg_id: str | None = None,
         **options: Unpack[MessageOptions],
     ) -> None:
         """One more publish, with the options of ``rg.publish``; nothing is sent yet.
 
-        Raises ConfigError, also beyond 1,000 messages and for messages of a batch, and MessageTooLarge.
+        Raises ConfigError, also beyond 1,000 messages and for messages of a batch, MessageTooLarge and EventError.
         """
         self._messages.add(subject, payload, msg_id, options)
 

@@ -1,0 +1,139 @@
+"""Whether one version of a schema can be read as another, and if not, why, in words.
+
+Avro's own rules (``avro.compatibility``), and one more: a logical type stays what it is, because a time that is read as a plain number is
+read without an error. Versions are compared with all earlier ones: a stream is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
+
+from railgun.errors import ConfigError
+
+Compatibility = Literal["FULL", "BACKWARD", "FORWARD", "NONE"]
+LEVELS: Final = ("FULL", "BACKWARD", "FORWARD", "NONE")
+_LOGICAL: Final = ("logicalType", "precision", "scale")
+_MISMATCH: Final = re.compile(r"reader type: (\S+) not compatible with writer type: (\S+)")
+
+
+def check_level(level: object) -> None:
+    """Raises ConfigError for a word that is none of the levels."""
+    if level not in LEVELS:
+        raise ConfigError(f"{level!r} is not a valid compatibility: use one of {', '.join(LEVELS)}")
+
+
+def differences(new: Any, earlier: Iterable[tuple[str, Any]], level: Compatibility = "FULL") -> list[str]:
+    """What makes the new schema unusable beside earlier ones, each given with its name. Empty: it can be used.
+
+    BACKWARD: the new one reads what the earlier ones wrote. FORWARD: they read what it writes. FULL: both.
+    """
+    found: list[str] = []
+    for name, old in earlier:
+        if level in ("FULL", "BACKWARD"):
+            found += [f"it cannot read {name}: {why}" for why in unreadable(reader=new, writer=old)]
+        if level in ("FULL", "FORWARD"):
+            found += [f"{name} cannot read it: {why}" for why in unreadable(reader=old, writer=new)]
+    return found
+
+
+def unreadable(*, reader: Any, writer: Any) -> list[str]:
+    """Why what was written with one schema cannot be read as another."""
+    try:
+        from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
+        from avro.schema import parse
+    except ImportError as error:
+        raise ConfigError(
+            "the package avro is missing, which compares schemas: pip install 'railgun[avro]'"
+        ) from error
+    read, write = parse(json.dumps(_bare(reader))), parse(json.dumps(_bare(writer)))
+    checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+    result = checker.get_compatibility(read, write)
+    found = (
+        []
+        if result.compatibility is SchemaCompatibilityType.compatible
+        else _in_words(result, reader, writer)
+    )
+    return found + [why for why in _logical_changes(reader, writer, "", set()) if why not in found]
+
+
+def _in_words(result: Any, reader: Any, writer: Any) -> list[str]:
+    """avro gives reasons and places apart, each sorted by chance: the places say more, and are named by their fields."""
+    said = sorted(_sentence(message) for message in result.messages)
+    places = sorted({_place(location, reader, writer) for location in result.locations} - {""})
+    return [f"{', '.join(said)} (at {', '.join(places)})" if places else ", ".join(said)]
+
+
+def _sentence(message: str) -> str:
+    mismatch = _MISMATCH.match(message)
+    if mismatch:
+        return f"{mismatch[2]} became {mismatch[1]}" if mismatch[1] != mismatch[2] else message
+    if message.startswith("{"):
+        return f"the symbols {message.strip('{}')} are missing"
+    return f"the field {message} has no default" if message.isidentifier() else message
+
+
+def _place(location: str, reader: Any, writer: Any) -> str:
+    """``/fields/1/type/fields/0`` as ``items.sku``."""
+    names: list[str] = []
+    at: Any = reader
+    for part in location.strip("/").split("/"):
+        try:
+            at = at[int(part)] if part.isdigit() else at[part]
+        except (KeyError, IndexError, TypeError):
+            return ".".join(names)
+        if part.isdigit() and isinstance(at, dict) and "name" in at:
+            names.append(at["name"])
+    return ".".join(names)
+
+
+def _logical_changes(reader: Any, writer: Any, place: str, seen: set[tuple[int, int]]) -> Iterator[str]:
+    if (id(reader), id(writer)) in seen:
+        return
+    seen.add((id(reader), id(writer)))
+    if isinstance(reader, list) or isinstance(writer, list):
+        read, written = _branches(reader), _branches(writer)
+        for base in read.keys() & written.keys():
+            yield from _logical_changes(read[base], written[base], place, seen)
+        return
+    before, after = _logical_of(writer), _logical_of(reader)
+    if before != after:
+        yield f"{place or 'it'} was {before} and became {after}"
+    elif isinstance(reader, dict) and isinstance(writer, dict):
+        for key in ("items", "values"):
+            if key in reader and key in writer:
+                yield from _logical_changes(reader[key], writer[key], place, seen)
+        written_fields = {field["name"]: field for field in writer.get("fields", ())}
+        for field in reader.get("fields", ()):
+            other = written_fields.get(field["name"])
+            if other is not None:
+                inner = f"{place}.{field['name']}".lstrip(".")
+                yield from _logical_changes(field["type"], other["type"], inner, seen)
+
+
+def _branches(schema: Any) -> dict[str, Any]:
+    """The branches of a union by their kind; a type alone is a union of one."""
+    branches = schema if isinstance(schema, list) else [schema]
+    return {
+        (one.get("name") or str(one.get("type"))) if isinstance(one, dict) else str(one): one
+        for one in branches
+    }
+
+
+def _logical_of(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "plain"
+    return " ".join(str(schema[key]) for key in _LOGICAL if key in schema) or "plain"
+
+
+def _bare(schema: Any) -> Any:
+    """Without fastavro's own marks, and without logical types: avro's package warns of those that it does not know."""
+    if isinstance(schema, dict):
+        return {
+            key: value if key == "default" else _bare(value)
+            for key, value in schema.items()
+            if not key.startswith("__") and key not in _LOGICAL
+        }
+    return [_bare(one) for one in schema] if isinstance(schema, list | tuple) else schema

@@ -1,0 +1,231 @@
+"""Typed events of one connection: models to payloads and back, by the schemas of its registry.
+
+With a registry a model travels as an Avro record in Confluent's frame, without one as JSON. Reading looks at the payload alone: a frame is
+read by the schema that its id names, anything else is JSON. Thread-safe. The registry is asked once for each model that is written
+and for each id that is read; all else is in memory.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from types import UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
+
+import fastavro
+from fastavro.read import SchemaResolutionError
+from pydantic import BaseModel, TypeAdapter
+
+from railgun.avro import framing
+from railgun.avro.errors import InvalidEvent, UnreadableEvent
+from railgun.avro.naming import record_name
+from railgun.avro.parsing import FINGERPRINTS, full_name, parsed
+from railgun.avro.records import Record, for_reading, record_of
+from railgun.avro.registry import Registry
+from railgun.errors import ConfigError
+
+M = TypeVar("M", bound=BaseModel)
+CONTENT_TYPE: Final = "Content-Type"
+_DAMAGE: Final = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError)
+
+
+class Unframed(bytes):
+    """A payload whose frame still lacks the id of its schema. It has the length of the whole one."""
+
+    model: type[BaseModel]
+
+
+class _Writer:
+    """A model as it is written."""
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.record, _ = record_of(model)
+        self.schema = parsed(self.record.schema)
+        self.header = (CONTENT_TYPE, f"application/avro; record={self.record.name}".encode())
+        self.frame: bytes | None = None
+
+
+class _Reader:
+    """A model as it is read: the record, and the schema that others are resolved to."""
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.record: Record
+        self.record, _ = record_of(model)
+        self.own = parsed(self.record.schema)
+        self.schema = for_reading(self.own)
+
+
+class Events:
+    """Models to payloads and back. ``rg.events`` is that of a connection."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        if registry is not None and not isinstance(registry, Registry):
+            raise ConfigError(
+                f"{registry!r} is not a valid registry: give avro.SchemaRegistry(url) or avro.SchemaFolder(folder)"
+            )
+        self.registry = registry
+        self._writers: dict[type[BaseModel], _Writer] = {}
+        self._readers: dict[type[BaseModel], _Reader] = {}
+        self._adapters: dict[Any, TypeAdapter[Any]] = {}
+        self._schemas: dict[int, Any] = {}  # of writers, by id
+        self._same: set[tuple[int, type[BaseModel]]] = set()  # ids whose schema is that of the model
+        self._lock = threading.Lock()
+
+    # ------------------------------------------------------------ writing
+
+    def use(self, *models: type[BaseModel]) -> None:
+        """Check the models against the registry, and add the schemas that are new: at the start of a program, say.
+
+        Raises InvalidModel, IncompatibleSchema, UnknownSchema, RegistryUnavailable. Without a registry nothing is to be done.
+        """
+        if self.registry is None:
+            return
+        for model in models:
+            writer = self._writer(model)
+            if writer.frame is None:
+                number = self.registry.use(writer.record.name, writer.record.schema)
+                if number not in FINGERPRINTS:
+                    raise ConfigError(f"{number!r} of {self.registry!r} is not a valid id of a schema")
+                writer.frame = framing.frame(number)
+
+    def is_ready(self, model: type[BaseModel]) -> bool:
+        """Whether events of this model are written without asking the registry."""
+        if self.registry is None:
+            return True
+        writer = self._writers.get(model)
+        return writer is not None and writer.frame is not None
+
+    def payload(self, event: BaseModel) -> bytes:
+        """The payload of an event. Raises InvalidEvent, and what :meth:`use` raises when the model is met first."""
+        found = self.begin(event)
+        return self.finish(found) if type(found) is Unframed else found
+
+    def begin(self, event: BaseModel) -> bytes:
+        """The payload, or an :class:`Unframed` one when the registry must be asked first. Never waits."""
+        if self.registry is None:
+            return event.__pydantic_serializer__.to_json(event, by_alias=True)
+        model = type(event)
+        writer = self._writers.get(model) or self._writer(model)
+        frame = writer.frame
+        out = io.BytesIO()
+        out.write(frame or framing.UNKNOWN)
+        try:
+            fastavro.schemaless_writer(out, writer.schema, writer.record.datum(event))
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+            raise InvalidEvent(model=model.__name__, reason=str(error)) from error
+        if frame is not None:
+            return out.getvalue()
+        unframed = Unframed(out.getvalue())
+        unframed.model = model
+        return unframed
+
+    def finish(self, payload: bytes) -> bytes:
+        """The payload with its frame; one that has it already is left as it is. Raises what :meth:`use` raises."""
+        if type(payload) is not Unframed:
+            return payload
+        self.use(payload.model)
+        return (self._writers[payload.model].frame or b"") + payload[framing.SIZE :]
+
+    def header(self, event: BaseModel) -> tuple[str, bytes] | None:
+        """The header that says what the payload is; None for JSON."""
+        return None if self.registry is None else self._writers[type(event)].header
+
+    def _writer(self, model: type[BaseModel]) -> _Writer:
+        with self._lock:
+            found = self._writers.get(model)
+            if found is None:
+                found = self._writers[model] = _Writer(model)
+            return found
+
+    # ------------------------------------------------------------ reading
+
+    def check(self, wanted: Any) -> None:
+        """Raises InvalidModel for models that no Avro record can be read as. Without a registry all types are read from JSON."""
+        if self.registry is not None:
+            for model in _models(wanted):
+                self._reader(model)
+
+    def decode(self, payload: bytes, wanted: type[M]) -> M:
+        """The payload as the wanted model. Raises UnreadableEvent, pydantic's ValidationError, RegistryUnavailable, InvalidModel."""
+        if payload[:1] != framing.MAGIC:
+            return wanted.model_validate_json(payload)
+        found: M = self.framed(payload, wanted)
+        return found
+
+    def framed(self, payload: bytes, wanted: Any) -> Any:
+        """A payload with a frame as any type. Of a union of models that one is made whose name the writer's schema has.
+
+        A type that is no model gets what the writer's schema says, validated by pydantic. Raises as :meth:`decode`.
+        """
+        number = framing.schema_id(payload)
+        if number is None:
+            raise UnreadableEvent("it begins with a zero byte, and is too short for a frame")
+        written = self._schemas.get(number)
+        if written is None:
+            written = self._schema(number)
+        models = _models(wanted)
+        if not models:
+            return self._adapter(wanted).validate_python(self._read(payload, number, written, None))
+        if len(models) > 1:
+            models = tuple(model for model in models if record_name(model) == full_name(written))
+        reader = self._reader(models[0]) if models else None
+        if reader is None or reader.record.name != full_name(written):
+            names = ", ".join(record_name(model) for model in _models(wanted))
+            raise UnreadableEvent(f"it is a {full_name(written)}, and {names} is wanted", schema_id=number)
+        known = (number, reader.record.model) in self._same
+        if not known and written == reader.own:
+            self._same.add((number, reader.record.model))
+            known = True
+        return reader.record.event(self._read(payload, number, written, None if known else reader.schema))
+
+    def _read(self, payload: bytes, number: int, written: Any, schema: Any) -> Any:
+        source = io.BytesIO(payload)
+        source.seek(framing.SIZE)
+        try:
+            found = fastavro.schemaless_reader(source, written, schema, return_record_name=True)
+        except SchemaResolutionError as error:
+            raise UnreadableEvent(
+                f"its schema {number} is not compatible: {error}", schema_id=number
+            ) from error
+        except _DAMAGE as error:
+            raise UnreadableEvent(
+                f"it is not what its schema {number} says ({error!r})", schema_id=number
+            ) from error
+        if source.tell() != len(payload):
+            left = len(payload) - source.tell()
+            raise UnreadableEvent(f"it has {left} bytes more than its schema {number} says", schema_id=number)
+        return found
+
+    def _schema(self, number: int) -> Any:
+        if self.registry is None:
+            raise UnreadableEvent(
+                f"it has the schema {number} of a registry, and this connection has none: connect(…, registry=…)",
+                schema_id=number,
+            )
+        found = self.registry.schema(number)
+        if found is None:
+            raise UnreadableEvent(f"{self.registry!r} has no schema {number}", schema_id=number)
+        self._schemas[number] = found
+        return found
+
+    def _reader(self, model: type[BaseModel]) -> _Reader:
+        found = self._readers.get(model)
+        if found is None:
+            found = self._readers[model] = _Reader(model)  # twice at the same time: both are right
+        return found
+
+    def _adapter(self, wanted: Any) -> TypeAdapter[Any]:
+        found = self._adapters.get(wanted)
+        if found is None:
+            found = self._adapters[wanted] = TypeAdapter(wanted)
+        return found
+
+
+def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
+    """The models of a type: of a model itself, or of a union of nothing but models."""
+    if isinstance(wanted, type) and issubclass(wanted, BaseModel):
+        return (wanted,)
+    if get_origin(wanted) not in (Union, UnionType):
+        return ()
+    found = tuple(one for one in get_args(wanted) if isinstance(one, type) and issubclass(one, BaseModel))
+    return found if len(found) == len(get_args(wanted)) else ()

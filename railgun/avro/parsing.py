@@ -1,0 +1,57 @@
+"""Avro schemas as they are given: parsed once, compared without what only people read, and named by a number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import fastavro
+from fastavro import schema as avro_schema
+
+from railgun.errors import ConfigError
+
+AvroSchema = Mapping[str, Any] | Sequence[Any] | str
+
+FINGERPRINTS: Final = range(2**31)  # what readers in Java and Spark take for an id: four bytes, not negative
+_FOR_PEOPLE: Final = frozenset({"doc", "railgun-id"})
+
+
+def parsed(schema: AvroSchema, what: str = "this") -> Any:
+    """The schema as fastavro uses it: a schema, or its JSON as text. Raises ConfigError that begins with ``what``."""
+    try:
+        read = json.loads(schema) if isinstance(schema, str) and schema.lstrip()[:1] in "{[" else schema
+        return fastavro.parse_schema(read, named_schemas={})  # type: ignore[arg-type]
+    except (ValueError, KeyError, TypeError, AttributeError, avro_schema.SchemaParseException) as error:
+        raise ConfigError(f"{what} is not a valid Avro schema: {error}") from error
+    except avro_schema.UnknownType as error:
+        raise ConfigError(
+            f"{what} is not a valid Avro schema: it names the unknown type {error.name}"
+        ) from error
+
+
+def full_name(schema: Any) -> str | None:
+    """The name of a parsed schema with its namespace; None for one that has no name."""
+    return schema.get("name") if isinstance(schema, dict) else None
+
+
+def fingerprint(schema: Any) -> int:
+    """A number that schemas with the same meaning share, on every machine: the id of a schema in a folder.
+
+    Unlike Avro's own fingerprints it looks at logical types and defaults, too: a time and a plain number are not read alike.
+    """
+    text = json.dumps(_for_machines(schema), sort_keys=True, separators=(",", ":"))
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "big") % len(FINGERPRINTS)
+
+
+def _for_machines(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {
+            key: _for_machines(value)
+            for key, value in schema.items()
+            if key not in _FOR_PEOPLE and not key.startswith("__")  # fastavro's own marks
+        }
+    if isinstance(schema, list | tuple):
+        return [_for_machines(one) for one in schema]
+    return schema

@@ -1,0 +1,138 @@
+"""Python types that hold one value, and how Avro writes each: the schema, the value for fastavro, the default in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from pydantic import AwareDatetime, NaiveDatetime
+
+Convert = Callable[[Any], Any]
+
+
+class Mapped(NamedTuple):
+    """One type in Avro.
+
+    ``write`` turns a value into what fastavro writes, ``read`` what it has read into what pydantic validates; None: it is that already.
+    ``default`` turns a value into the JSON of a default, and raises ValueError for one that JSON cannot hold.
+    """
+
+    schema: Any
+    python: tuple[type, ...]  # classes of the values, to choose the branch of a union
+    write: Convert | None = None
+    read: Convert | None = None
+    default: Convert = lambda value: value
+    branch: str | None = (
+        None  # the name that tells fastavro which branch of a union it is, if not that of the type
+    )
+    position: Callable[[Any], int] | None = None  # of a union: the branch that a value is of
+
+
+class NoSuchType(Exception):
+    """A type has no counterpart in Avro; the text says what to use instead."""
+
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - of local times, which have no zone
+_MICROSECOND: Final = (EPOCH.replace(microsecond=1)) - EPOCH
+_LONGS: Final = range(-(2**63), 2**63)
+
+
+def _logical(base: str, name: str, **more: int) -> dict[str, Any]:
+    return {"type": base, "logicalType": name, **more}
+
+
+def _aware(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone: give one, or declare the field as NaiveDatetime")
+    return value
+
+
+def _naive(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise ValueError(f"{value} has a time zone, and NaiveDatetime has none")
+    return value
+
+
+def _without_zone(value: Any) -> Any:
+    if isinstance(value, time) and value.tzinfo is not None:
+        raise ValueError(f"{value} has a time zone: Avro's times of a day have none")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not isfinite(value):
+        raise ValueError(f"{value} is not JSON")
+    return float(value)
+
+
+def _long(value: int) -> int:
+    if value not in _LONGS:
+        raise ValueError(f"{value} has more than 64 bits")
+    return value
+
+
+def _micros(value: time) -> int:
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+SCALARS: Final[dict[Any, Mapped]] = {
+    str: Mapped("string", (str,)),
+    bool: Mapped("boolean", (bool,)),
+    int: Mapped("long", (int,), default=_long),
+    float: Mapped("double", (float,), default=_finite),
+    bytes: Mapped("bytes", (bytes,), default=lambda value: value.decode("latin-1")),
+    type(None): Mapped("null", (type(None),)),
+    datetime: Mapped(
+        _logical("long", "timestamp-micros"),
+        (datetime,),
+        _aware,
+        default=lambda value: (_aware(value) - EPOCH) // _MICROSECOND,
+    ),
+    date: Mapped(
+        _logical("int", "date"), (date,), default=lambda value: value.toordinal() - EPOCH.toordinal()
+    ),
+    time: Mapped(
+        _logical("long", "time-micros"),
+        (time,),
+        _without_zone,
+        default=lambda value: _micros(_without_zone(value)),
+    ),
+    UUID: Mapped(_logical("string", "uuid"), (UUID,), default=str),
+}
+SCALARS[AwareDatetime] = SCALARS[datetime]
+SCALARS[NaiveDatetime] = Mapped(
+    _logical("long", "local-timestamp-micros"),
+    (datetime,),
+    _naive,
+    default=lambda value: (_naive(value) - NAIVE_EPOCH) // _MICROSECOND,
+)
+
+
+def decimal(metadata: Iterable[Any]) -> Mapped:
+    """Decimals, with the digits that their field declares. Raises NoSuchType without them: Avro has no other decimals."""
+    digits = places = None
+    for one in metadata:
+        digits = getattr(one, "max_digits", None) or digits
+        found = getattr(one, "decimal_places", None)
+        places = places if found is None else found
+    if digits is None or places is None:
+        raise NoSuchType(
+            "Decimal needs a number of digits: declare it with Field(max_digits=18, decimal_places=2)"
+        )
+    return Mapped(
+        _logical("bytes", "decimal", precision=digits, scale=places),
+        (Decimal,),
+        default=lambda value: _unscaled(value, places).decode("latin-1"),
+    )
+
+
+def _unscaled(value: Decimal, places: int) -> bytes:
+    number = int(value.scaleb(places))
+    if Decimal(number).scaleb(-places) != value:
+        raise ValueError(f"{value} has more than {places} decimal places")
+    return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)

@@ -1,0 +1,127 @@
+"""Payloads of events: frames, ids, schemas that do not fit, and what a connection without a registry does."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from railgun.avro import Events, SchemaFolder, UnreadableEvent, framing, writers
+from railgun.errors import ConfigError
+
+
+class Placed(BaseModel):
+    id: str
+    amount: int
+
+
+class Paid(BaseModel):
+    id: str
+
+
+@dataclass
+class View:
+    id: str
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Events:
+    return Events(SchemaFolder(tmp_path))
+
+
+PLACED = Placed(id="a", amount=5)
+
+
+def test_a_payload_has_confluents_frame(events: Events) -> None:
+    payload = events.payload(PLACED)
+    (number,) = writers(events.registry, Placed)  # type: ignore[arg-type]
+    assert payload[:5] == b"\0" + number.to_bytes(4, "big")
+    assert payload[5:] == b"\x02a\x0a"
+    assert events.decode(payload, Placed) == PLACED
+
+
+def test_a_union_and_other_types_are_read_by_the_writers_schema(events: Events) -> None:
+    placed, paid = events.payload(PLACED), events.payload(Paid(id="b"))
+    assert [events.framed(one, Placed | Paid) for one in (placed, paid)] == [PLACED, Paid(id="b")]
+    assert events.framed(placed, dict[str, Any]) == {"id": "a", "amount": 5}
+    assert events.framed(placed, View) == View("a")
+    with pytest.raises(UnreadableEvent, match="it is a Placed, and Paid is wanted"):
+        events.decode(placed, Paid)
+
+
+def test_json_is_read_as_ever(events: Events) -> None:
+    assert events.decode(b'{"id": "a", "amount": 5}', Placed) == PLACED
+    with pytest.raises(ValidationError):
+        events.decode(b"no json", Placed)
+
+
+def test_without_a_registry_models_are_json() -> None:
+    bare = Events()
+    assert bare.payload(PLACED) == b'{"id":"a","amount":5}'
+    assert bare.decode(bare.payload(PLACED), Placed) == PLACED
+    assert bare.header(PLACED) is None
+    with pytest.raises(UnreadableEvent, match="this connection has none"):
+        bare.decode(b"\0\0\0\0\1x", Placed)
+
+
+def test_what_is_damaged_is_said_with_its_id(events: Events) -> None:
+    payload = events.payload(PLACED)
+    number = framing.schema_id(payload)
+    for damaged, reason in (
+        (b"\0\0\0", "too short for a frame"),
+        (framing.frame(7) + payload[5:], "has no schema 7"),
+        (payload + b"x", "it has 1 bytes more"),
+        (payload[:6], "it is not what its schema"),
+        (payload[:5], "it is not what its schema"),
+    ):
+        with pytest.raises(UnreadableEvent, match=reason) as unreadable:
+            events.decode(damaged, Placed)
+        assert unreadable.value.schema_id in (None, 7, number)
+    assert events.decode(payload, Placed) == PLACED
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_an_event_or_an_error_of_ours(data: bytes) -> None:
+    for payload in (data, _KNOWN.payload(PLACED)[:5] + data):
+        with suppress(UnreadableEvent, ValidationError):
+            assert isinstance(_KNOWN.decode(payload, Placed), Placed)
+
+
+class _One:
+    """A registry of one schema."""
+
+    def use(self, record: str, schema: Any) -> int:
+        self._schema = schema
+        return 1
+
+    def schema(self, schema_id: int) -> Any:
+        return self._schema if schema_id == 1 else None
+
+    def versions(self, record: str) -> dict[int, str]:
+        return {}
+
+
+_KNOWN = Events(_One())
+
+
+def test_a_schema_that_does_not_fit_the_model_is_said(tmp_path: Path) -> None:
+    class Other(BaseModel):
+        __avro_name__ = "Placed"
+        id: int
+        added: str
+
+    events = Events(SchemaFolder(tmp_path, compatibility="NONE"))
+    payload = events.payload(PLACED)
+    with pytest.raises(UnreadableEvent, match="is not compatible"):
+        events.decode(payload, Other)
+
+
+def test_a_registry_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is not a valid registry"):
+        Events("http://localhost:8081")  # type: ignore[arg-type]

@@ -1,0 +1,354 @@
+"""Models in Avro: every type that is mapped comes back as it was, and what cannot be mapped is refused by name."""
+
+from __future__ import annotations
+
+import enum
+import json
+import uuid
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
+
+import fastavro
+import pytest
+from avro.schema import parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NaiveDatetime,
+    PlainSerializer,
+    RootModel,
+    field_serializer,
+)
+
+from railgun.avro import Events, InvalidEvent, InvalidModel, SchemaFolder, schema_of
+
+Sku = NewType("Sku", str)
+Money = Annotated[Decimal, Field(max_digits=12, decimal_places=2)]
+
+
+class Colour(enum.Enum):
+    RED = "red-ish"
+    BLUE = 2
+
+
+class Line(BaseModel):
+    sku: Sku
+    count: int = 1
+    colour: Colour = Colour.RED
+
+
+class Gift(BaseModel):
+    sku: Sku
+    count: int = 1
+
+
+class Tree(BaseModel):
+    value: int
+    children: list[Tree] = []
+
+
+class Everything(BaseModel):
+    """All that is mapped."""
+
+    text: str
+    number: int
+    ratio: float
+    flag: bool
+    data: bytes
+    price: Money
+    at: datetime
+    local: NaiveDatetime
+    day: date
+    clock: time
+    key: uuid.UUID
+    colour: Colour
+    size: Literal["small", "large"]
+    note: str | None
+    when: datetime | None
+    line: Line | None
+    either: int | str | None
+    item: Line | Gift
+    items: list[Line | Gift]
+    lines: list[Line]
+    prices: list[Money]
+    several: tuple[int, ...] | None
+    tags: set[str]
+    fixed: frozenset[int]
+    by_name: dict[str, Line | None]
+    tree: Tree
+
+
+_LONGS = st.integers(-(2**63), 2**63 - 1)
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+_MONEY = st.integers(-(10**12) + 1, 10**12 - 1).map(lambda cents: Decimal(cents).scaleb(-2))
+_FIRST, _LAST = datetime(1900, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001 - strategies want them without
+_MOMENTS = st.datetimes(_FIRST, _LAST, timezones=st.sampled_from([UTC, timezone(timedelta(hours=5))]))
+_COLOURS = st.sampled_from(Colour)
+_LINES = st.builds(Line, sku=_TEXTS, count=_LONGS, colour=_COLOURS)
+_GIFTS = st.builds(Gift, sku=_TEXTS, count=_LONGS)
+_TREES = st.recursive(
+    st.builds(Tree, value=_LONGS),
+    lambda inner: st.builds(Tree, value=_LONGS, children=st.lists(inner, max_size=2)),
+)
+_EVERYTHING = st.builds(
+    Everything,
+    text=_TEXTS,
+    number=_LONGS,
+    ratio=st.floats(allow_nan=False),
+    flag=st.booleans(),
+    data=st.binary(max_size=20),
+    price=_MONEY,
+    at=_MOMENTS,
+    local=st.datetimes(_FIRST, _LAST),
+    day=st.dates(),
+    clock=st.times(),
+    key=st.uuids(),
+    colour=_COLOURS,
+    size=st.sampled_from(["small", "large"]),
+    note=st.none() | _TEXTS,
+    when=st.none() | _MOMENTS,
+    line=st.none() | _LINES,
+    either=st.none() | _LONGS | _TEXTS,
+    item=_LINES | _GIFTS,
+    items=st.lists(_LINES | _GIFTS, max_size=3),
+    lines=st.lists(_LINES, max_size=3),
+    prices=st.lists(_MONEY, max_size=3),
+    several=st.none() | st.lists(_LONGS, max_size=3).map(tuple),
+    tags=st.sets(_TEXTS, max_size=3),
+    fixed=st.frozensets(_LONGS, max_size=3),
+    by_name=st.dictionaries(_TEXTS, st.none() | _LINES, max_size=3),
+    tree=_TREES,
+)
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Events:
+    return Events(SchemaFolder(tmp_path_factory.mktemp("schemas")))
+
+
+@given(_EVERYTHING)
+@settings(max_examples=60)
+def test_an_event_comes_back_as_it_was(event: Everything) -> None:
+    assert _EVENTS.decode(_EVENTS.payload(event), Everything) == event
+
+
+class _InMemory:
+    """A registry that keeps nothing but ids."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def use(self, record: str, schema: Any) -> int:
+        self.kept.append(fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas={}))
+        return len(self.kept)
+
+    def schema(self, schema_id: int) -> Any:
+        return self.kept[schema_id - 1]
+
+    def versions(self, record: str) -> dict[int, str]:
+        return {}
+
+
+_EVENTS = Events(_InMemory())
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Unknown local-timestamp-micros"
+)  # the package knows only some logical types
+def test_the_schema_is_what_other_libraries_read() -> None:
+    schema = json.loads(schema_of(Everything))
+    assert parse(schema_of(Everything)).name == "Everything"  # type: ignore[attr-defined]
+    fields = {field["name"]: field["type"] for field in schema["fields"]}
+    assert schema["doc"] == "All that is mapped."
+    assert fields["number"] == "long"
+    assert fields["price"] == {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
+    assert fields["at"] == {"type": "long", "logicalType": "timestamp-micros"}
+    assert fields["colour"] == {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+    assert fields["note"] == ["null", "string"]
+    assert fields["tree"]["fields"][1]["type"] == {"type": "array", "items": "Tree"}
+
+
+class Defaults(BaseModel):
+    id: str
+    data: bytes = b"\xff\x00"
+    price: Money = Decimal("-1.50")
+    at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
+    local: NaiveDatetime = datetime(2020, 1, 1)  # noqa: DTZ001 - it has none
+    day: date = date(1969, 12, 31)
+    clock: time = time(1, 2, 3, 4)
+    key: uuid.UUID = uuid.UUID(int=5)
+    colour: Colour = Colour.BLUE
+    line: Line | None = Line(sku=Sku("a"))
+    none: Line | None = None
+    either: int | str = "text"
+    item: Line | Gift = Gift(sku=Sku("g"))
+    several: tuple[int, ...] = (1, 2)
+    tags: set[str] = {"b", "a"}
+    names: list[str] = Field(default_factory=list)
+    by_name: dict[str, Line] = {"x": Line(sku=Sku("y"))}
+
+
+def test_what_an_earlier_version_lacks_has_the_default_of_the_model(tmp_path: Path) -> None:
+    class OnlyId(BaseModel):
+        __avro_name__ = "Defaults"
+        id: str
+
+    events = Events(SchemaFolder(tmp_path))
+    written = events.payload(OnlyId(id="1"))
+    assert events.decode(written, Defaults) == Defaults(id="1")
+    assert events.decode(events.payload(Defaults(id="2")), OnlyId) == OnlyId(id="2")
+    assert events.decode(written, Defaults).names is not events.decode(written, Defaults).names
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Unknown local-timestamp-micros"
+)  # the package knows only some logical types
+def test_defaults_are_defaults_of_the_schema_too() -> None:
+    parse(schema_of(Defaults))  # which checks them
+    defaults = {field["name"]: field.get("default") for field in json.loads(schema_of(Defaults))["fields"]}
+    assert defaults["at"] == 1_577_836_800_000_000
+    assert defaults["day"] == -1
+    assert defaults["data"] == "\xff\x00"
+    assert defaults["tags"] == ["a", "b"]
+    assert defaults["line"] == {"sku": "a", "count": 1, "colour": "RED"}
+    types = {field["name"]: field["type"] for field in json.loads(schema_of(Defaults))["fields"]}
+    assert types["none"][0] == "null"
+    assert types["line"][0] != "null", "a default is of the first branch"
+    assert types["either"] == ["string", "long"]
+
+
+class Named(BaseModel):
+    __avro_name__ = "shop.Placed"
+    total: int = Field(validation_alias=AliasChoices("total", "amount"), description="in cents")
+
+
+def test_names_aliases_and_texts_of_fields(tmp_path: Path) -> None:
+    class Before(BaseModel):
+        __avro_name__ = "shop.Placed"
+        amount: int
+
+    schema = json.loads(schema_of(Named))
+    assert schema["name"] == "shop.Placed"
+    assert schema["fields"][0] == {"name": "total", "type": "long", "doc": "in cents", "aliases": ["amount"]}
+    events = Events(SchemaFolder(tmp_path, compatibility="BACKWARD"))
+    assert events.decode(events.payload(Before(amount=5)), Named).total == 5
+    assert events.decode(events.payload(Named(amount=6)), Named).total == 6  # type: ignore[call-arg]
+
+
+T = TypeVar("T")
+
+
+class Box(BaseModel, Generic[T]):
+    value: T
+
+
+class Extra(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Root(RootModel[list[int]]):
+    pass
+
+
+class Serialized(BaseModel):
+    value: int
+
+    @field_serializer("value")
+    def text(self, value: int) -> str:
+        return str(value)
+
+
+def _with(annotation: Any, **more: Any) -> type[BaseModel]:
+    return type("Made", (BaseModel,), {"__annotations__": {"field": annotation}, **more})
+
+
+class _Twin:
+    class Line(BaseModel):
+        other: int
+
+
+@pytest.mark.parametrize(
+    "annotation, reason",
+    [
+        (Any, "has no counterpart"),
+        (timedelta, "timedelta has no counterpart"),
+        (Decimal, "max_digits"),
+        (dict[int, str], "keys of a dict"),
+        (tuple[int, str], "fixed length"),
+        (int | datetime, "two types of this union are long"),
+        (str | uuid.UUID, "two types of this union are string"),
+        (list[int] | list[str], "two types of this union are array"),
+        (dict[str, int] | Line, "a map and a record"),
+        (Colour | str, "a enum and a string"),
+        (Literal["a", 1], "not a valid list of symbols"),
+        (Literal["in-transit"], "not a valid list of symbols"),
+        (Annotated[int, PlainSerializer(str)], "serializer"),
+        (complex, "complex has no counterpart"),
+    ],
+    ids=str,
+)
+def test_a_field_that_cannot_be_mapped_is_refused_by_name(annotation: Any, reason: str) -> None:
+    if annotation is complex:
+        model = type("Made", (BaseModel,), {
+            "__annotations__": {"field": complex}, "model_config": ConfigDict(arbitrary_types_allowed=True)
+        })  # fmt: skip
+    else:
+        model = _with(annotation)
+    with pytest.raises(InvalidModel, match=reason) as refused:
+        schema_of(model)
+    assert (refused.value.model, refused.value.field) == ("Made", "field")
+
+
+@pytest.mark.parametrize(
+    "model, reason",
+    [
+        (Box[int], r"'Box\[int\]' is not a valid Avro name"),
+        (Extra, "extra='allow'"),
+        (Root, "RootModel"),
+        (Serialized, "serializer"),
+        (_with(Line | _Twin.Line), "two different types have this name"),
+        (_with(int, __avro_name__="shop-1.Placed"), "is not a valid Avro name"),
+    ],
+    ids=str,
+)
+def test_a_model_that_cannot_be_mapped_is_refused(model: type[BaseModel], reason: str) -> None:
+    with pytest.raises(InvalidModel, match=reason):
+        schema_of(model)
+
+
+def test_the_name_of_a_base_class_is_not_that_of_its_subclass() -> None:
+    class Later(Named):
+        pass
+
+    assert json.loads(schema_of(Later))["name"] == "Later"
+
+
+class Values(BaseModel):
+    number: int = 0
+    at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
+    clock: time = time(1)
+    text: str = ""
+    price: Money = Decimal(0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Values(number=2**63),
+        lambda: Values(at=datetime(2020, 1, 1)),  # noqa: DTZ001 - that is the point
+        lambda: Values(clock=time(1, tzinfo=UTC)),
+        lambda: Values.model_construct(text="\ud800"),
+        lambda: Values.model_construct(text=5),
+        lambda: Values.model_construct(price=Decimal("0.001")),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(events: Events, make: Callable[[], Values]) -> None:
+    with pytest.raises(InvalidEvent, match="this Values is not a valid event"):
+        events.payload(make())

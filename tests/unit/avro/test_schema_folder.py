@@ -1,0 +1,147 @@
+"""Schemas in a folder: versions as files, ids that stay, and versions that break with others."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from railgun.avro import (
+    Events,
+    IncompatibleSchema,
+    RegistryUnavailable,
+    SchemaFolder,
+    UnknownSchema,
+    schema_of,
+    writers,
+)
+from railgun.errors import ConfigError
+
+
+class Placed(BaseModel):
+    __avro_name__ = "shop.Placed"
+    id: str
+    amount: int
+
+
+class PlacedLater(BaseModel):
+    """With a note."""
+
+    __avro_name__ = "shop.Placed"
+    id: str
+    amount: int
+    note: str | None = None
+
+
+class Renumbered(BaseModel):
+    __avro_name__ = "shop.Placed"
+    id: int
+    amount: datetime
+    why: str
+
+
+def test_versions_are_files_and_ids_stay(tmp_path: Path) -> None:
+    Events(SchemaFolder(tmp_path)).use(Placed, PlacedLater, Placed)
+    folder = tmp_path / "shop.Placed"
+    assert sorted(file.name for file in folder.iterdir()) == ["1.avsc", "2.avsc"]
+    elsewhere = SchemaFolder(tmp_path / "other")
+    ids = [elsewhere.use("shop.Placed", json.loads(schema_of(one))) for one in (PlacedLater, Placed)]
+    assert list(writers(SchemaFolder(tmp_path), Placed)) == ids[::-1], "the order of versions changes no id"
+    second = folder / "2.avsc"
+    second.write_text(second.read_text().replace("With a note.", "With another text."))
+    assert SchemaFolder(tmp_path).schema(ids[0])["name"] == "shop.Placed", "a doc is for people"
+
+
+def test_a_version_that_breaks_with_another_is_refused_in_words(tmp_path: Path) -> None:
+    Events(SchemaFolder(tmp_path)).use(Placed)
+    with pytest.raises(IncompatibleSchema) as refused:
+        Events(SchemaFolder(tmp_path)).use(Renumbered)
+    text = str(refused.value)
+    assert refused.value.record == "shop.Placed"
+    assert "it cannot read version 1" in text
+    assert "version 1 cannot read it" in text
+    assert "string became long" in text
+    assert "the field why has no default" in text
+    assert "amount was plain and became timestamp-micros" in text
+    assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
+
+
+@pytest.mark.parametrize(
+    "level, fits", [("NONE", True), ("BACKWARD", False), ("FORWARD", True), ("FULL", False)]
+)
+def test_the_level_says_which_way_must_be_readable(tmp_path: Path, level: str, fits: bool) -> None:
+    class Needs(Placed):
+        __avro_name__ = "shop.Placed"
+        why: str
+
+    Events(SchemaFolder(tmp_path)).use(Placed)
+    folder = SchemaFolder(tmp_path, compatibility=level)  # type: ignore[arg-type]
+    if fits:
+        Events(folder).use(Needs)
+    else:
+        with pytest.raises(IncompatibleSchema):
+            Events(folder).use(Needs)
+
+
+def test_a_level_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'full' is not a valid compatibility"):
+        SchemaFolder(tmp_path, compatibility="full")  # type: ignore[arg-type]
+
+
+def test_a_folder_that_may_not_grow(tmp_path: Path) -> None:
+    Events(SchemaFolder(tmp_path)).use(Placed)
+    fixed = Events(SchemaFolder(tmp_path, register=False))
+    fixed.use(Placed)
+    with pytest.raises(UnknownSchema, match=r"does not have this schema of shop\.Placed"):
+        fixed.use(PlacedLater)
+
+
+def test_a_file_that_was_changed_is_refused_by_name(tmp_path: Path) -> None:
+    Events(SchemaFolder(tmp_path)).use(Placed)
+    file = tmp_path / "shop.Placed" / "1.avsc"
+    kept = file.read_text()
+    for text, reason in (
+        (kept.replace('"long"', '"string"'), "it was changed after its first use"),
+        ("{", "it is not a valid Avro schema"),
+        (kept.replace("shop.Placed", "shop.Paid"), "it is not a schema of shop.Placed"),
+    ):
+        file.write_text(text)
+        with pytest.raises(RegistryUnavailable, match=reason) as refused:
+            SchemaFolder(tmp_path).schema(1)
+        assert str(file) in str(refused.value)
+
+
+def test_a_file_by_hand_needs_no_id(tmp_path: Path) -> None:
+    (tmp_path / "shop.Placed").mkdir()
+    (tmp_path / "shop.Placed" / "1.avsc").write_text(schema_of(Placed))
+    folder = SchemaFolder(tmp_path, register=False)
+    assert folder.schema(folder.use("shop.Placed", json.loads(schema_of(Placed)))) is not None
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "schemas"
+    file.write_text("")
+    with pytest.raises(RegistryUnavailable, match="schemas"):
+        Events(SchemaFolder(file)).use(Placed)
+
+
+def test_threads_that_add_at_once_agree(tmp_path: Path) -> None:
+    ids: list[int] = []
+    gate = threading.Barrier(8)
+
+    def add() -> None:
+        gate.wait(10)
+        ids.append(SchemaFolder(tmp_path).use("shop.Placed", json.loads(schema_of(Placed))))
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(30)
+    assert len(ids) == 8
+    assert len(set(ids)) == 1
+    assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
