@@ -46,6 +46,7 @@ def test_the_public_names() -> None:
         "Advisory",
         "StreamConfig",
         "StreamSource",
+        "TopicSource",
         "SubjectTransform",
         "Republish",
         "PubAck",
@@ -54,6 +55,8 @@ def test_the_public_names() -> None:
         "StoredMessage",
         "StreamInfo",
         "StreamSourceInfo",
+        "TopicSourceInfo",
+        "TopicPartitionInfo",
         "StreamState",
         "codecs",
     }
