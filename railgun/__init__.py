@@ -100,7 +100,8 @@ from railgun.model.consumer_info import ConsumerInfo, SequencePair
 from railgun.model.counters import Increment
 from railgun.model.messages import PubAck, Reply, StoredMessage, StreamInfo, StreamState
 from railgun.model.source_info import StreamSourceInfo
-from railgun.model.stream_config import Republish, StreamConfig, StreamSource, SubjectTransform
+from railgun.model.stream_config import Republish, StreamConfig, StreamSource, SubjectTransform, TopicSource
+from railgun.model.topics.topic_info import TopicPartitionInfo, TopicSourceInfo
 
 __version__ = "0.1.0"
 
@@ -149,6 +150,7 @@ __all__ = [
     # what it takes and gives
     "StreamConfig",
     "StreamSource",
+    "TopicSource",
     "SubjectTransform",
     "Republish",
     "BucketConfig",
@@ -164,6 +166,8 @@ __all__ = [
     "StoredMessage",
     "StreamInfo",
     "StreamSourceInfo",
+    "TopicSourceInfo",
+    "TopicPartitionInfo",
     "StreamState",
     "codecs",
     "avro",

@@ -164,6 +164,7 @@ def parse_config(body: bytes) -> ConfigRequest | Refusal:
         return config_refusal(error)
     upstreams = (one for one in (config.mirror, *(config.sources or ())) if one is not None)
     wrong = next((found for one in upstreams if (found := unreadable(one, _SOURCE_NUMBERS))), None)
+    wrong = wrong or next((found for one in config.topics or () if (found := unreadable(one, {}))), None)
     return unreadable(config, _STREAM_NUMBERS) or wrong or ConfigRequest(config, pedantic)
 
 

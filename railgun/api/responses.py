@@ -10,10 +10,11 @@ from railgun.api.bodies import parse_page
 from railgun.api.names import Operation
 from railgun.model import subjects
 from railgun.model.cluster_limits import API_LEVEL, LIST_PAGE, NAMES_PAGE, ClusterLimits
-from railgun.model.durations import rfc3339
-from railgun.model.refusals import Refusal
-from railgun.model.stream_config import StreamSource
+from railgun.model.durations import from_nanos, rfc3339
+from railgun.model.refusals import Refusal, topic_trouble
+from railgun.model.stream_config import StreamSource, TopicSource
 from railgun.model.subjects import Filter
+from railgun.model.topics.topic_info import TopicPartitionInfo, TopicSourceInfo
 from railgun.protocol.replies import Frame
 from railgun.semantics.messages import searching
 from railgun.semantics.steps import Steps
@@ -71,21 +72,25 @@ def _frame(kind: str, fields: Mapping[str, Any]) -> Frame:
 
 def info_object(stream: OwnedStream, now: int) -> dict[str, Any]:
     """A stream's configuration and state (CFG-33); details of subjects and deletes only on request."""
-    return _copied_from(stream, now) | {
-        "config": stream.config.to_api(),
-        "created": rfc3339(stream.created),
-        "state": {
-            "messages": stream.messages,
-            "bytes": stream.bytes,
-            "first_seq": stream.first_seq,
-            "first_ts": rfc3339(stream.first_time()),
-            "last_seq": stream.last_seq,
-            "last_ts": rfc3339(stream.last_time),
-            "num_deleted": stream.num_deleted,
-            "num_subjects": stream.num_subjects,
-            "consumer_count": len(stream.consumers.public),
-        },
-    }
+    return (
+        _copied_from(stream, now)
+        | _adopted(stream, now)
+        | {
+            "config": stream.config.to_api(),
+            "created": rfc3339(stream.created),
+            "state": {
+                "messages": stream.messages,
+                "bytes": stream.bytes,
+                "first_seq": stream.first_seq,
+                "first_ts": rfc3339(stream.first_time()),
+                "last_seq": stream.last_seq,
+                "last_ts": rfc3339(stream.last_time),
+                "num_deleted": stream.num_deleted,
+                "num_subjects": stream.num_subjects,
+                "consumer_count": len(stream.consumers.public),
+            },
+        }
+    )
 
 
 def _copied_from(stream: OwnedStream, now: int) -> dict[str, Any]:
@@ -108,6 +113,34 @@ def _source_object(source: StreamSource, origin: Origin | None, now: int) -> dic
     told |= {"lag": 0 if origin is None else origin.lag, "active": max(0, now - heard) if heard else -1}
     error = None if origin is None else origin.error
     return told if error is None else told | {"error": error.as_json()}
+
+
+def _adopted(stream: OwnedStream, now: int) -> dict[str, Any]:
+    """The topics that the stream adopts, with how far it is in each partition (TOP-15)."""
+    infos = [_topic_info(stream, source, now).to_api() for source in stream.config.topics or ()]
+    return {"topics": infos} if infos else {}
+
+
+def _topic_info(stream: OwnedStream, source: TopicSource, now: int) -> TopicSourceInfo:
+    known = sorted(stream.adopted.partitions(source.topic).items())
+    heard = stream.adopted.seen.get(source.topic)
+    trouble = stream.adopted.errors.get(source.topic) or ""
+    waits = next((entry.waits for _, entry in known if entry.waits is not None), None)
+    note = next((f"partition {number}: {entry.note}" for number, entry in known if entry.note), "")
+    said = topic_trouble(trouble or note) if trouble or note else None
+    return TopicSourceInfo(
+        source.topic,
+        source.subject,
+        sum(entry.lag for _, entry in known),
+        None if heard is None else from_nanos(max(0, now - heard)),
+        said if trouble or waits is None else waits,
+        tuple(
+            TopicPartitionInfo(
+                number, entry.position, entry.end, entry.lag, entry.passed, entry.lost, entry.note
+            )
+            for number, entry in known
+        ),
+    )
 
 
 def info_response(

@@ -29,3 +29,6 @@ class ClusterLimits(NamedTuple):
     max_stream_batches: int = 50  # of them, of one stream
     max_batch_messages: int = 1_000
     batch_timeout: int = 10_000_000_000  # ns without a message after which a batch is abandoned
+    own_topics: str = (
+        ""  # how the names of railgun's own topics begin; empty: there are no topics, as in memory
+    )

@@ -63,6 +63,11 @@ RESERVED_PREFIX = "Railgun-"
 REJECTED_REASON = "Railgun-Reason"
 REJECTED_SOURCE = "Railgun-Source"
 
+# railgun's own, on copies of records of an adopted topic
+TOPIC_SOURCE = "Railgun-Topic-Source"
+TOPIC_KEY = "Railgun-Topic-Key"
+TOPIC_NULL = "Railgun-Topic-Null"
+
 # railgun's own, on dead letters
 ORIGIN = "Railgun-Origin-"
 ORIGIN_STREAM = ORIGIN + "Stream"

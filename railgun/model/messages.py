@@ -15,6 +15,7 @@ from railgun.model import headers as h
 from railgun.model.durations import parse_rfc3339, rfc3339
 from railgun.model.source_info import StreamSourceInfo
 from railgun.model.stream_config import StreamConfig
+from railgun.model.topics.topic_info import TopicSourceInfo
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -176,7 +177,7 @@ class StreamState:
 class StreamInfo:
     """A stream's configuration and state, as its owner knew them when it answered.
 
-    ``mirror`` and ``sources`` tell how far the copies of other streams have come.
+    ``mirror`` and ``sources`` tell how far the copies of other streams have come, ``topics`` those of adopted topics.
     """
 
     config: StreamConfig
@@ -185,6 +186,7 @@ class StreamInfo:
     raw: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
     mirror: StreamSourceInfo | None = None
     sources: list[StreamSourceInfo] = field(default_factory=list)
+    topics: list[TopicSourceInfo] = field(default_factory=list)
 
     @classmethod
     def from_api(cls, fields: dict[str, Any]) -> Self:
@@ -198,6 +200,7 @@ class StreamInfo:
             fields,
             StreamSourceInfo.from_api(fields["mirror"]) if fields.get("mirror") else None,
             [StreamSourceInfo.from_api(source) for source in fields.get("sources") or ()],
+            [TopicSourceInfo.from_api(topic) for topic in fields.get("topics") or ()],
         )
 
 

@@ -152,6 +152,11 @@ def unavailable(reason: str) -> Refusal:
     return Refusal(503, 10023, f"insufficient resources: {reason}")
 
 
+def topic_trouble(reason: str) -> Refusal:
+    """Something is wrong with a topic that a stream adopts; the reason is the whole text."""
+    return Refusal(503, 10023, reason)
+
+
 def answer_too_large(size: int) -> Refusal:
     """The answer does not fit into a record of Kafka."""
     return Refusal(413, 10054, f"the answer of {size} bytes is too large to be sent: ask for less at once")

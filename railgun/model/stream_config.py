@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from railgun.model.durations import from_nanos, rfc3339, to_nanos
+from railgun.model.topics.topic_subjects import decode_token, encode_token
 
 BUCKET = "_railgun.bucket"  # in the metadata of a stream that is a key-value bucket
 
@@ -164,13 +165,43 @@ class StreamSource(ConfigModel):
     subject_transforms: list[SubjectTransform] | None = None
 
 
-def by_name(value: object, info: ValidationInfo) -> object:
+class TopicSource(ConfigModel):
+    """An existing Kafka topic to copy from, with all its partitions (TOP).
+
+    ``subject`` is a template for the subjects of the copies, ``<topic>.{key}`` unless given; ``message_id`` one for their ids. ``start``
+    or ``opt_start_time`` say where copying begins; of both the time counts.
+    """
+
+    CHOICES: ClassVar[frozenset[str]] = frozenset({"start"})
+
+    topic: str = ""
+    subject: str = ""
+    message_id: str | None = None
+    start: Literal["beginning", "end"] = "beginning"
+    opt_start_time: Moment | None = None
+
+    @staticmethod
+    def token(value: bytes | str | None) -> str:
+        """The token that stands for this key or header in a subject; None: the record has none."""
+        return encode_token(value.encode("utf-8") if isinstance(value, str) else value)
+
+    @staticmethod
+    def value(token: str) -> bytes | None:
+        """The key or header that this token of a subject stands for; None: the record has none."""
+        return decode_token(token)
+
+
+def by_name(value: object, info: ValidationInfo, field: str = "name") -> object:
     """Callers may give a stream to copy by its name alone; the API has objects (C-41)."""
     if info.context in (_FROM_API, _FROM_ANSWER):
         return value
     if isinstance(value, list | tuple):
-        return [by_name(one, info) for one in value]
-    return {"name": value} if isinstance(value, str) else value
+        return [by_name(one, info, field) for one in value]
+    return {field: value} if isinstance(value, str) else value
+
+
+def _by_topic(value: object, info: ValidationInfo) -> object:
+    return by_name([value] if isinstance(value, str | TopicSource) else value, info, "topic")
 
 
 class Placement(ConfigModel):
@@ -230,4 +261,5 @@ class StreamConfig(ConfigModel):
     consumer_limits: ConsumerLimits | None = None
     mirror: Annotated[StreamSource | None, BeforeValidator(by_name)] = None
     sources: Annotated[list[StreamSource] | None, BeforeValidator(by_name)] = None
+    topics: Annotated[list[TopicSource] | None, BeforeValidator(_by_topic)] = None
     metadata: dict[str, str] | None = None

@@ -122,6 +122,11 @@ class ShardClock:
             return None
         return self.moment - self._ahead
 
+    @property
+    def brokers_now(self) -> int:
+        """The brokers' time as far as it is known: for messages that no record of a shard's input brings."""
+        return self.moment - self._ahead
+
     def age_reached(self, age_time: int) -> int:
         """The shard's time at which :attr:`age_time` is this."""
         return age_time + self._ahead

@@ -25,10 +25,11 @@ from railgun.shard.clock import ShardClock, lateness
 from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.cursor import Cursor
 from railgun.shard.dispatch import Dispatcher
-from railgun.shard.drain import AfterCommit, Drain, Input
+from railgun.shard.drain import AfterCommit, Drain, Given, Input
 from railgun.shard.log_bodies import ReadLog
 from railgun.shard.long_calls import LongCalls
 from railgun.shard.open_drain import OpenDrain
+from railgun.shard.streams.adopting import Adopting
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing
@@ -93,6 +94,7 @@ class ShardCore:
         )
         self._timers = StreamTimers(self._streams, self._clock)
         self._sourcing = Sourcing(partition, partitions, self._streams, limits, quarantined, read_log)
+        self.adopting = Adopting(self._streams, limits, quarantined, read_log)
         self._sealing = Sealing(read_log)
         self._long_calls = LongCalls(self._streams)
         self._dispatcher = Dispatcher(
@@ -109,6 +111,7 @@ class ShardCore:
             self._clock,
             self._long_calls,
             self._sourcing,
+            self.adopting,
         )
 
     # -- life
@@ -124,6 +127,7 @@ class ShardCore:
         self._staging.load()
         self._long_calls.load()
         self._sourcing.load()
+        self.adopting.load()
 
     def _read(self) -> None:
         self._streams.load()
@@ -134,7 +138,7 @@ class ShardCore:
 
     def next_deadline(self) -> int | None:
         """The driver's clock, ns, at which :meth:`apply` has something to do even without input."""
-        parts = (self._timers, self._consumers, self._staging, self._sourcing)
+        parts = (self._timers, self._consumers, self._staging, self._sourcing, self.adopting)
         by_shard = [part.next for part in parts if part.next is not None]
         if self._streams.sweeping or self._long_calls.waiting or 0 in by_shard:
             return 0
@@ -172,17 +176,22 @@ class ShardCore:
 
     # -- a drain
 
-    def apply(self, inputs: Sequence[Input], now: int) -> Drain:
+    def apply(self, inputs: Sequence[Given], now: int) -> Drain:
         """Decide all ``inputs``, and everything that is due at ``now``: the driver's clock, ns, which never goes back."""
         drain = self._begin(now)
         self._clock.follow(now)
         self._consumers.begin(drain)
         self._timers.run(drain)
         self._sourcing.run(drain)
+        self.adopting.run(drain)
         self._consumers.run(drain)
         self._clock.stored(drain.stored_at)
         self._long_calls.go_on(drain)
         for given in inputs:
+            if not isinstance(given, Input):
+                self.adopting.receive(given, drain)
+                self._clock.stored(drain.stored_at)
+                continue
             if not self.cursor.decide(given):
                 continue  # decided before: it was taken early, or the group's offsets were older than the cursor
             self._clock.receive(given)
@@ -200,12 +209,16 @@ class ShardCore:
             self._streams.sweep(drain.decisions)
         self._consumers.end_drain(drain)
         self._sourcing.end_drain(drain)
+        self.adopting.end_drain(drain)
         self._clock.stored(drain.stored_at)
         return self._finished(drain)
 
-    def refuse(self, culprit: Input, reason: str) -> Drain:
+    def refuse(self, culprit: Given, reason: str) -> Drain:
         """A drain that does nothing but refuse this one input, which could not be applied."""
         drain = self._begin(self._open.wall)  # which nothing here asks for
+        if not isinstance(culprit, Input):
+            self.adopting.refuse(culprit, reason, drain)
+            return self._finished(drain)
         drain.reject(culprit, reason)
         self.cursor.decide(culprit)
         with suppress(WireError):  # no client to answer: it is in ``rejected``
@@ -259,6 +272,7 @@ class ShardCore:
         if self._open.structural:
             self._read()
             self._sourcing.reload()
+            self.adopting.stream_changed()
             return
         self._captures.load()
         if self.partition == REGISTRAR:

@@ -51,6 +51,7 @@ from railgun.shard.consumers.room import ConsumerRoom
 from railgun.shard.drain import Input
 from railgun.shard.long_calls import Call, LongCalls, Turn
 from railgun.shard.open_drain import OpenDrain
+from railgun.shard.streams.adopting import Adopting
 from railgun.shard.streams.captures import Captures
 from railgun.shard.streams.owned import REGISTRAR, OwnedStreams
 from railgun.shard.streams.publishing import Publishing, plain_pack, refused_pack
@@ -112,6 +113,7 @@ class Dispatcher:
         clock: ShardClock,
         long_calls: LongCalls,
         sourcing: Sourcing,
+        adopting: Adopting,
     ) -> None:
         self._partition = partition
         self._partitions = partitions
@@ -126,6 +128,7 @@ class Dispatcher:
         self._clock = clock
         self._long_calls = long_calls
         self._sourcing = sourcing
+        self._adopting = adopting
         reads = Reads(streams, long_calls)
         self._to_streams = {
             PACK: _kind(PublishPack.decode, publishing.pack, _refuse_pack),
@@ -218,6 +221,7 @@ class Dispatcher:
             self._publishing.batches.stream_changed(touched)
             self._consumers.stream_changed(forward.kind, touched, drain)
             self._sourcing.stream_changed(forward.kind, touched, drain)
+            self._adopting.stream_changed()
         if forward.kind == "update" and touched is not None:
             self._long_calls.start(_updated(forward), drain)
         else:

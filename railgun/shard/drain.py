@@ -10,6 +10,7 @@ then is dropped, and the state is restored from the changelog (:class:`AfterComm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from railgun.model.headers import Headers
 from railgun.protocol.columnar.read_records import ReadReply
 from railgun.protocol.leases import Lease
 from railgun.protocol.replies import Answer, PackReply, ReplyBatch
+from railgun.semantics.streams.adopting.topic_records import TopicFetch, TopicSeen
 
 _OBJECTS: Final = 450
 _HEADER: Final = 200
@@ -39,6 +41,18 @@ class Input(NamedTuple):
     newest: int = 0  # the time of the last record that came with it
     early: bool = False  # it is decided before records that came before it
 
+    @property
+    def place(self) -> str:
+        """The record in words, for whoever reads the log of a worker."""
+        return f"the command at offset {self.offset}"
+
+    def parts(self) -> Sequence[Input]:
+        """The record itself: it is decided as a whole."""
+        return (self,)
+
+
+Given = Input | TopicFetch | TopicSeen  # everything that a shard decides
+
 
 class _Record(Protocol):
     """The parts of a record that take memory."""
@@ -46,7 +60,7 @@ class _Record(Protocol):
     @property
     def key(self) -> bytes | None: ...
     @property
-    def headers(self) -> Headers: ...
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
     @property
     def value(self) -> bytes | None: ...
 
@@ -91,6 +105,7 @@ class Rejected(NamedTuple):
 
     source: Input
     reason: str
+    place: str = ""  # topic, partition and offset, where it is not one of the shard's own input
 
 
 class Advisory(NamedTuple):

@@ -59,6 +59,11 @@ class OpenDrain:
         """The time by which messages age; None: it is known once something was written."""
         return self._clock.age_time
 
+    @property
+    def brokers_now(self) -> int:
+        """The brokers' time as far as it is known."""
+        return self._clock.brokers_now
+
     def touch(self, state: OwnedStream) -> None:
         """The stream changes: it is sealed at the end, and read again if the drain is dropped."""
         self.touched[state.name] = state

@@ -23,6 +23,7 @@ first  then                        value
 ``t``  incarnation, subject        CounterTotal
 ``f``  incarnation, number         FeedRecord of a consumer that reads for another stream
 ``l``  incarnation, source         OriginRecord of a stream that this one copies
+``a``  incarnation, number, topic  AdoptedPartition: how far the stream has copied that partition of a Kafka topic
 ``y``  incarnation                 totals of messages below this sequence are strays: 8 bytes, and the subject that was reached
 =====  ==========================  =======================================
 """
@@ -52,9 +53,10 @@ TOTAL = b"t"
 STRAY_TOTALS = b"y"
 FEED = b"f"
 ORIGIN = b"l"
+ADOPTED = b"a"
 OF_A_STREAM = (
     *(BLOCK, REMOVED, OFFSET, IDS, BODY, VALUE, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP),
-    *(TOTAL, STRAY_TOTALS, FEED, ORIGIN),
+    *(TOTAL, STRAY_TOTALS, FEED, ORIGIN, ADOPTED),
 )
 
 _NUMBER = struct.Struct(">Q")
@@ -120,6 +122,8 @@ def is_whole(key: bytes) -> bool:
     """Whether the key is as long as keys of its kind are; those of kinds that are not known are."""
     if key[:1] in (TOTAL, ORIGIN, VALUE):
         return len(key) > 1 + _NUMBER.size  # a subject or a source follows
+    if key[:1] == ADOPTED:
+        return len(key) > 1 + 2 * _NUMBER.size
     return len(key) == _LENGTHS.get(key[:1], len(key)) and bool(key)
 
 

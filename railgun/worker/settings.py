@@ -95,6 +95,7 @@ class NodeSettings:
             max_stream_batches=section.max_stream_batches,
             max_batch_messages=section.max_batch_messages,
             batch_timeout=to_nanos(section.batch_timeout),
+            own_topics=f"{section.prefix}.",
         )
 
     @property

@@ -10,6 +10,7 @@ import typer
 
 from railgun.cli.options.flags import DURATION, SIZE, ConfigFile, Metadata, given_fields, listed
 from railgun.cli.options.source_flags import MOMENT, SEQUENCE, SOURCE, mirror_given, source
+from railgun.cli.options.topic_flags import topics_given
 from railgun.errors import ConfigError
 from railgun.model.stream_config import ConsumerLimits, Republish, StreamConfig, StreamSource
 
@@ -142,6 +143,34 @@ class StreamFlags:
     no_sources: Annotated[
         bool | None, typer.Option("--no-sources", help="Copy from no stream any more (edit).")
     ] = None
+    from_topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="Copy the records of this Kafka topic; repeatable, or the API's object as JSON.",
+        ),
+    ] = None
+    subject_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE",
+            help="Their subjects, of `{key}`, `{header:NAME}`, `{topic}`, `{partition}`, `{offset}` (`TOPIC.{key}`).",
+        ),
+    ] = None
+    message_id_from: Annotated[
+        str | None,
+        typer.Option(metavar="TEMPLATE", help="Their message ids, as `{header:event-id}` (Nats-Msg-Id)."),
+    ] = None
+    from_topic_start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START",
+            help="Where copying begins: beginning, end, a time, or how long ago (beginning).",
+        ),
+    ] = None
+    no_topics: Annotated[
+        bool | None, typer.Option("--no-topics", help="Copy from no Kafka topic any more (edit).")
+    ] = None
     limit_consumer_inactive: Annotated[
         timedelta | None,
         typer.Option(parser=DURATION, metavar="DURATION", help="How long its consumers may be unused."),
@@ -176,7 +205,7 @@ class StreamFlags:
         return result
 
     def _copied(self) -> dict[str, Any]:
-        """What the flags say about mirror and sources. Raises ConfigError."""
+        """What the flags say about mirror, sources and topics. Raises ConfigError."""
         result: dict[str, Any] = {}
         mirror = mirror_given(self.mirror, self.mirror_filter, self.start_seq, self.start_time)
         if self.no_mirror and mirror is not None:
@@ -192,7 +221,10 @@ class StreamFlags:
                 result["sources"] = [source(text) for text in self.source]
             except ValueError as error:
                 raise ConfigError(f"--source: {error}") from error
-        return result
+        topics = topics_given(self.from_topic, self.subject_from, self.message_id_from, self.from_topic_start)
+        if self.no_topics and topics is not None:
+            raise ConfigError("give --from-topic or --no-topics, not both")
+        return result | {"topics": topics} if topics is not None or self.no_topics else result
 
 
 _SPECIAL: Final = (
@@ -203,6 +235,11 @@ _SPECIAL: Final = (
     "no_mirror",
     "source",
     "no_sources",
+    "from_topic",
+    "subject_from",
+    "message_id_from",
+    "from_topic_start",
+    "no_topics",
     "subjects",
     "ack",
     "republish_source",

@@ -15,10 +15,11 @@ from rich.table import Table
 from railgun.cli.options.units import show_duration, show_limit, show_size, show_size_limit
 from railgun.cli.output import console
 from railgun.cli.reports.source_report import source_lines, source_text
+from railgun.cli.reports.topic_report import topic_lines, topic_text
 from railgun.model.durations import parse_rfc3339, rfc3339
 from railgun.model.headers import Headers
 from railgun.model.messages import StoredMessage, StreamInfo
-from railgun.model.stream_config import StreamConfig, StreamSource
+from railgun.model.stream_config import StreamConfig, StreamSource, TopicSource
 
 Lines = list[tuple[str, object]]
 
@@ -33,6 +34,7 @@ def print_info(info: StreamInfo) -> None:
         print_lines([("Description", config.description)])
     copied: Lines = [("Mirror", source_text(config.mirror))] if config.mirror else []
     copied += [("Source", source_text(source)) for source in config.sources or ()]
+    copied += [("Topic", topic_text(topic)) for topic in config.topics or ()]
     if config.subjects or not copied:
         copied.insert(0, ("Subjects", ", ".join(config.subjects)))
     print_lines([*copied, ("Replicas", config.num_replicas), ("Storage", config.storage)])
@@ -55,6 +57,8 @@ def print_info(info: StreamInfo) -> None:
         print_section("Mirror Information", source_lines(info.mirror))
     for source in info.sources:
         print_section("Source Information", source_lines(source))
+    for topic in info.topics:
+        print_section("Topic Information", topic_lines(topic))
     lines: Lines = [
         ("Messages", f"{state.messages:,}"),
         ("Bytes", show_size(state.bytes)),
@@ -165,6 +169,8 @@ def _plain(value: object) -> str:
         return show_duration(value)
     if isinstance(value, StreamSource):
         return source_text(value)
+    if isinstance(value, TopicSource):
+        return topic_text(value)
     return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 

@@ -28,7 +28,7 @@ def source_lines(info: StreamSourceInfo) -> list[tuple[str, object]]:
     if info.filter_subject:
         lines.append(("Subject Filter", info.filter_subject))
     lines += [("Subject Transform", _rename(one)) for one in info.subject_transforms]
-    lines += [("Lag", f"{info.lag:,}"), ("Last Seen", _ago(info.active))]
+    lines += [("Lag", f"{info.lag:,}"), ("Last Seen", ago(info.active))]
     if info.error is not None:
         lines.append(("Error", f"{info.error.description} ({info.error.err_code})"))
     return lines
@@ -39,7 +39,8 @@ def _rename(transform: SubjectTransform) -> str:
     return f"{source} to {transform.dest}" if transform.dest else f"{source} unchanged"
 
 
-def _ago(active: timedelta | None) -> str:
+def ago(active: timedelta | None) -> str:
+    """When something was last heard of, in words."""
     if active is None:
         return "never"
     return f"{show_duration(active) if active else '0s'} ago"

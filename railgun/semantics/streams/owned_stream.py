@@ -24,6 +24,7 @@ from railgun.semantics.messages.blocks import NEVER, Entry
 from railgun.semantics.messages.body_lookup import BodyLookup
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.stored import StoredMessages
+from railgun.semantics.streams.adopting.adopted_topics import AdoptedTopics
 from railgun.semantics.streams.expiry import Expiry
 from railgun.semantics.streams.log_keys import LogKeys
 from railgun.semantics.streams.publishing.deduplication import DedupWindow
@@ -57,8 +58,7 @@ class OwnedStream(StoredMessages):
         memory: ShardMemory | None = None,
     ) -> None:
         """``memory``: what the streams of the shard share; alone, a stream has it all."""
-        # CFG-23
-        super().__init__(overlay, incarnation, config.first_seq or 0, memory or ShardMemory())
+        super().__init__(overlay, incarnation, config.first_seq or 0, memory or ShardMemory())  # CFG-23
         self.name = name
         self.created = created
         self.topic = topic
@@ -73,6 +73,7 @@ class OwnedStream(StoredMessages):
         self.consumers = Consumers(self)
         self.totals = CounterTotals(overlay, incarnation)
         self.origins = Origins(overlay, incarnation)
+        self.adopted = AdoptedTopics(overlay, incarnation)
         self._configure(config)
         self._begin_subjects(ordered=config.max_msgs_per_subject > 1)
         self.log_keys = LogKeys(self, compacted=config.max_msgs_per_subject > 0)
@@ -86,11 +87,9 @@ class OwnedStream(StoredMessages):
     ) -> OwnedStream:
         """The stream as the table holds it."""
         record = read_record(overlay, incarnation)
-        name, config = (
-            record["name"],
-            decoded(keys.stream(incarnation), StreamConfig.from_json, record["config"]),
-        )
-        state = cls(overlay, name, incarnation, config, record["created"], names.log(name), memory)
+        config = decoded(keys.stream(incarnation), StreamConfig.from_json, record["config"])
+        name, created = record["name"], record["created"]
+        state = cls(overlay, name, incarnation, config, created, names.log(name), memory)
         for field in RECORDED:
             setattr(state, field, record[field])
         state.log_keys.load(
@@ -107,6 +106,7 @@ class OwnedStream(StoredMessages):
         state._find_stray_bodies()
         state.consumers.load()
         state.origins.load()
+        state.adopted.load()
         return state
 
     def reconfigure(self, config: StreamConfig, now: int) -> None:
@@ -327,9 +327,8 @@ class OwnedStream(StoredMessages):
                 self.remove(entry.sequence)
             return
         if start < self.copied_below:
-            for entry in list(
-                takewhile(lambda entry: entry.sequence < min(end, self.copied_below), self.iterate(start))
-            ):
+            low = min(end, self.copied_below)
+            for entry in list(takewhile(lambda entry: entry.sequence < low, self.iterate(start))):
                 self.remove(entry.sequence)
             start = self.copied_below
         if start >= end:
@@ -386,6 +385,7 @@ class OwnedStream(StoredMessages):
         self.consumers.seal()
         self.index.seal(self.first_seq)
         self.origins.seal()
+        self.adopted.seal()
         self.log_keys.seal()
         self.new_from = self.last_seq + 1
         if self.copied_below:

@@ -221,7 +221,7 @@ class Registrar:
     ) -> Refusal | None:
         if known is None:
             return refusals.STREAM_NOT_FOUND  # CFG-32
-        if not config.subjects and config.mirror is None and not config.sources:
+        if not config.subjects and config.mirror is None and not config.sources and not config.topics:
             config = config.model_copy(update={"subjects": [config.name]})  # CFG-05
         if self._overlaps(config):
             return refusals.SUBJECTS_OVERLAP  # UPD-12

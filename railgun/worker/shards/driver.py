@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from railgun.shard.drain import Input
+from railgun.shard.drain import Given, Input
 from railgun.state.unreadable_entries import UnreadableEntry
+from railgun.worker.adopting.topic_readers import TopicReaders
 from railgun.worker.context import ShardContext
 from railgun.worker.group.membership import Membership
 from railgun.worker.shards.inbox import Inbox
@@ -40,7 +41,8 @@ class ShardDriver:
         self._context = context
         self._stopping = threading.Event()
         self._former = former
-        self._in_hand: Sequence[Input] = ()
+        self._in_hand: Sequence[Given] = ()
+        self._topics = TopicReaders(context, self.inbox.put_topics)
         self.owner = PartitionOwner(partition, context, membership, self._stopping, self.inbox.call)
         self._recovery = Recovery(self.owner)
         self._end = threading.Lock()  # guards the next two: the second of thread and close() closes the table
@@ -69,7 +71,8 @@ class ShardDriver:
     def give_up(self) -> list[Input]:
         """Leave the thread to itself: it writes nothing more. Returns its uncommitted inputs, for its replacement."""
         self._stopping.set()
-        left = [*self._in_hand, *self.inbox.take_all()]
+        # What was read of adopted topics is read again by the replacement's own readers.
+        left = [one for one in (*self._in_hand, *self.inbox.take_all()) if isinstance(one, Input)]
         self.inbox.close()
         return left
 
@@ -111,6 +114,7 @@ class ShardDriver:
         except BaseException as error:  # noqa: BLE001 - handed to the worker, which ends
             self._context.on_crash(error)
         finally:
+            self._topics.end()
             self.owner.leave()
             self._context.housekeeping.trims.leave(self.partition)
             with self._end:
@@ -133,9 +137,12 @@ class ShardDriver:
             self._notice_new_topics(inputs)
             self._recovery.process(inputs)
             self._in_hand = ()
+            self._topics.decided(inputs)
+        self._topics.follow(self.owner.state.core)
 
-    def _notice_new_topics(self, inputs: Sequence[Input]) -> None:
+    def _notice_new_topics(self, given: Sequence[Given]) -> None:
         """Records may come from a topic that was made anew or cut back: they must not pass for those that were decided."""
+        inputs = [one for one in given if isinstance(one, Input)]
         if self.owner.state.core.cursor.anew(inputs):
             self.owner.rebuild()  # which looks at the topics
             left = self.owner.state.core.cursor.anew(inputs)
@@ -157,6 +164,7 @@ class ShardDriver:
         started = time.monotonic()
         self._inherit()
         restored, kept = self.owner.take_over()
+        self._topics.follow(self.owner.state.core)
         found = "its state was current" if kept else f"{restored} records restored"
         log.info("%s: ready after %.2f s, %s", self.name, time.monotonic() - started, found)
 

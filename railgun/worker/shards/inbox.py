@@ -3,6 +3,8 @@
 Pulls, acknowledgements and presence do not wait behind publishes: a drain takes those that are there, beside what is next in
 line. Among themselves they keep their order. They may be decided early because they concern earlier deliveries, and
 the cursor (:mod:`railgun.shard.cursor`) knows which of them were.
+
+What readers of adopted topics bring waits in a line of its own: each drain takes a part of both.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from railgun.model import headers as h
 from railgun.protocol.columnar.hand_overs import HAND_OVERS
 from railgun.protocol.commands import CONSUME, PRESENCE
 from railgun.semantics.messages.budget import INBOXES, Pool
-from railgun.shard.drain import Input, record_bytes
+from railgun.semantics.streams.adopting.topic_records import TopicFetch, TopicSeen
+from railgun.shard.drain import Given, Input, record_bytes
 
 _RECORD_WORK: Final = 200  # a record costs as much as this many bytes of value
 DRAIN_BYTES: Final = 8 * 1024 * 1024  # bounds the time of a drain, and so the wait of everyone behind it
 DRAIN_RECORDS: Final = 5000
+TOPIC_BYTES: Final = 4 * 1024 * 1024  # memory of records of adopted topics, most of which is not their bytes
 DRAIN_STREAMS: Final = 30  # every partition that a transaction touches costs 0.4 ms (docs/design/0003)
 # While consumers are in use: a client that works on messages waits for two drains at each turn.
 SHORT_DRAIN_BYTES: Final = 512 * 1024
@@ -45,6 +49,8 @@ class Inbox:
         self._hasty: deque[Input] = deque()  # those of them that need not wait for their turn
         # Offsets of those that did not: the core passes them over in their turn.
         self._early: set[int] = set()
+        # Bounded by their readers, which wait until these are decided.
+        self._topics: deque[TopicFetch | TopicSeen] = deque()
         self._calls: list[Callable[[], None]] = []
         self._bytes = 0
         self._short_until = 0.0
@@ -64,6 +70,13 @@ class Inbox:
             self._changed.notify()
             return not self._pool.excess(self._holder, self._bytes)
 
+    def put_topics(self, given: Sequence[TopicFetch | TopicSeen]) -> None:
+        """Add what the reader of an adopted topic brings."""
+        with self._changed:
+            if not self._closed:
+                self._topics.extend(given)
+                self._changed.notify()
+
     @property
     def has_room(self) -> bool:
         """Whether a reader that was paused may go on: always, once everything is taken."""
@@ -75,16 +88,16 @@ class Inbox:
             self._calls.append(action)
             self._changed.notify()
 
-    def take(self, timeout: float | None) -> tuple[list[Input], list[Callable[[], None]], bool]:
+    def take(self, timeout: float | None) -> tuple[list[Given], list[Callable[[], None]], bool]:
         """The records of one drain, waiting up to ``timeout`` for the first: all there are, up to its bounds.
 
         The last value says whether the inbox has room (again).
         """
         with self._changed:
-            if not (self._records or self._calls or self._closed):
+            if not (self._records or self._topics or self._calls or self._closed):
                 self._changed.wait(timeout)
             calls, self._calls = self._calls, []
-            taken = [*self._take_next(), *self._take_early()]
+            taken = [*self._take_next(), *self._take_early(), *self._take_topics()]
             self._pool.excess(self._holder, self._bytes)
             return taken, calls, self.has_room
 
@@ -117,10 +130,18 @@ class Inbox:
             size += _work(record)
         return taken
 
-    def take_all(self) -> list[Input]:
+    def _take_topics(self) -> list[TopicFetch | TopicSeen]:
+        taken: list[TopicFetch | TopicSeen] = []
+        size, most = 0, SHORT_DRAIN_BYTES if self._now() < self._short_until else TOPIC_BYTES
+        while self._topics and size < most:
+            taken.append(self._topics.popleft())
+            size += taken[-1].size if isinstance(taken[-1], TopicFetch) else 0
+        return taken
+
+    def take_all(self) -> list[Given]:
         """Everything that waits, at once."""
         with self._changed:
-            taken = list(self._records)
+            taken: list[Given] = [*self._records, *self._topics]
             self._clear()
             return taken
 
@@ -134,6 +155,7 @@ class Inbox:
 
     def _clear(self) -> None:
         self._records.clear()
+        self._topics.clear()
         self._hasty.clear()
         self._early.clear()
         self._bytes = 0

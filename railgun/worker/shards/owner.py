@@ -18,7 +18,7 @@ from railgun.errors import ConnectionLost
 from railgun.kafka.ends import Place
 from railgun.kafka.readings import Reading
 from railgun.protocol import registry
-from railgun.shard.drain import Drain, Input
+from railgun.shard.drain import Drain, Given
 from railgun.shard.log_bodies import LogUnreadable
 from railgun.worker.context import ShardContext
 from railgun.worker.group.membership import Membership
@@ -130,7 +130,7 @@ class PartitionOwner:
 
     # ------------------------------------------------------------ one drain (called by Recovery)
 
-    def decide(self, inputs: Sequence[Input]) -> Prepared:
+    def decide(self, inputs: Sequence[Given]) -> Prepared:
         """The inputs are decided, and everything that may fail to be encoded is encoded. Nothing has happened yet."""
         self._suspect = 0
         try:
@@ -139,7 +139,7 @@ class PartitionOwner:
             self.state.core.aborted()
             raise TransactionFailed(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
 
-    def decide_refusal(self, culprit: Input, reason: str) -> Prepared:
+    def decide_refusal(self, culprit: Given, reason: str) -> Prepared:
         return self._prepare(self.state.core.refuse(culprit, reason))
 
     def _prepare(self, drain: Drain) -> Prepared:

@@ -31,7 +31,7 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError
 
-from railgun.shard.drain import AfterCommit, Input
+from railgun.shard.drain import AfterCommit, Given
 from railgun.state.store_errors import StoreDamaged, StoreFailed, StoreInUse
 from railgun.state.unreadable_entries import UnreadableEntry
 from railgun.worker.shards.transaction import Committed, Prepared, TransactionFailed
@@ -131,8 +131,8 @@ class Committer(Protocol):
 
     name: str
 
-    def decide(self, inputs: Sequence[Input]) -> Prepared: ...
-    def decide_refusal(self, culprit: Input, reason: str) -> Prepared: ...
+    def decide(self, inputs: Sequence[Given]) -> Prepared: ...
+    def decide_refusal(self, culprit: Given, reason: str) -> Prepared: ...
     def commit(self, prepared: Prepared) -> Committed: ...
     def conclude(self, committed: Committed) -> None: ...
     def quarantine_missing(self, topics: dict[str, KafkaError]) -> bool: ...
@@ -150,7 +150,7 @@ class Recovery:
     def __init__(self, shard: Committer) -> None:
         self._shard = shard
 
-    def process(self, inputs: Sequence[Input]) -> None:
+    def process(self, inputs: Sequence[Given]) -> None:
         """Decide and commit the inputs; one that cannot be committed is refused, the others are not held up."""
         blamed = self._attempt(lambda: self._shard.decide(inputs))
         if blamed is None:
@@ -161,17 +161,18 @@ class Recovery:
             return
         if not inputs:
             raise Unforeseen(f"{self._shard.name}: what is due by time cannot be written: {blamed}")
-        if len(inputs) > 1:
+        parts = [part for one in inputs for part in one.parts()]
+        if len(parts) > 1:
             log.warning(
                 "%s: a drain fails again and again, its commands are tried one by one: %s",
                 self._shard.name,
                 blamed,
             )
-            for one in inputs:
+            for one in parts:
                 self.process([one])
             return
         culprit, reason = inputs[0], blamed
-        log.error("%s: the command at offset %d is refused: %s", self._shard.name, culprit.offset, reason)
+        log.error("%s: %s is refused: %s", self._shard.name, culprit.place, reason)
         blamed = self._attempt(lambda: self._shard.decide_refusal(culprit, reason))
         if blamed is not None:
             raise Unforeseen(f"{self._shard.name}: a command could not even be refused: {blamed}")

@@ -248,7 +248,7 @@ class DrainWriter:
     def _produce_rejected(self, rejected: Rejected) -> None:
         source = rejected.source
         topic = self._names.forwards if source.forwarded else self._names.commands
-        place = f"{topic}/{self._partition}/{source.offset}"
+        place = rejected.place or f"{topic}/{self._partition}/{source.offset}"
         headers = [(REJECTED_REASON, rejected.reason.encode()[:1024]), (REJECTED_SOURCE, place.encode())]
         value, key = source.value, source.key
         if (

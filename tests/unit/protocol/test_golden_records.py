@@ -199,6 +199,7 @@ CHANGELOG: dict[str, dict[str, Any]] = {
         "unacknowledged": 2, "window": 64, "waits": False, "retry": TIME, "tries": 1, "lag": 9, "heard": TIME + 1,
         "dropped": 1, "code": 400, "err_code": 10172, "description": "no",
     },
+    "adopted_partition": {"topic_id": "Sfjz7w22Swuus4pNsLhmdw", "position": 41, "passed": 2, "lost": 1, "note": "why"},
     "feed_record": {
         "stream": "COPY", "incarnation": 4, "origin": "ORDERS", "session": 2, "sent": 300, "copied": 100, "reached": 44,
     },

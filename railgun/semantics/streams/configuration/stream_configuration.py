@@ -16,6 +16,7 @@ from railgun.model.stream_config import NO_TIME, StreamConfig
 from railgun.semantics.consumers.configuration.consumer_configuration import violated_limits
 from railgun.semantics.streams.configuration.source_fields import promoted
 from railgun.semantics.streams.configuration.stream_fields import checked
+from railgun.semantics.streams.configuration.topic_fields import topics_out_of_reach
 
 # Later work removes its line, and nothing else here.
 _NOT_YET: tuple[tuple[str, Callable[[StreamConfig], object]], ...] = (
@@ -105,4 +106,4 @@ def _beyond_reach(config: StreamConfig, limits: ClusterLimits) -> Refusal | None
     for feature, asked_for in _NOT_YET:
         if asked_for(config):
             return invalid_config(f"{feature} is not supported yet")
-    return None
+    return topics_out_of_reach(config, limits)

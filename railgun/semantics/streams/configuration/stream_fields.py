@@ -27,6 +27,7 @@ from railgun.model.stream_config import NO_TIME, ConsumerLimits, Placement, Stre
 from railgun.model.transforms import BadDestination, BadSource, Transform, destination_pattern
 from railgun.semantics.streams.configuration.source_fields import plain_sources, sources_refused
 from railgun.semantics.streams.configuration.stream_names import MAX_FIRST_SEQUENCE, name_refused
+from railgun.semantics.streams.configuration.topic_fields import plain_topics, topics_refused
 
 MAX_DESCRIPTION = 4_096
 MAX_METADATA = 131_072
@@ -55,6 +56,7 @@ def checked(config: StreamConfig, limits: ClusterLimits, *, pedantic: bool) -> S
         or _policies_refused(filled)
         or _markers_refused(filled, pedantic)
         or sources_refused(filled)
+        or topics_refused(filled)
         or _subjects_refused(filled)
         or _size_refused(filled, limits)
         or _transform_refused(filled)
@@ -93,12 +95,13 @@ def _with_defaults(config: StreamConfig, pedantic: bool) -> StreamConfig | Refus
         if shorter and pedantic:
             return too_lax("duplicate window cannot be bigger than max age")
         filled["duplicate_window"] = config.max_age if shorter else DEFAULT_WINDOW
-    if not config.subjects and config.mirror is None and not config.sources:
+    if not config.subjects and config.mirror is None and not config.sources and not config.topics:
         filled["subjects"] = [config.name]  # CFG-05
     if config.first_seq is not None and not 0 <= config.first_seq <= MAX_FIRST_SEQUENCE:
         return invalid_config(f"first sequence needs to be between 0 and {MAX_FIRST_SEQUENCE}")
     filled["first_seq"] = config.first_seq or None
     filled |= plain_sources(config)
+    filled["topics"] = plain_topics(config)
     if config.persist_mode in ("", "default"):
         filled["persist_mode"] = None
     filled["allow_batched"] = config.allow_batched or None

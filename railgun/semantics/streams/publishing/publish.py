@@ -220,10 +220,12 @@ def examine(
     log: Stored,
     read: ReadBody | None,
     ahead: Ahead | None = None,
+    *,
+    largest: int | None = None,
 ) -> Examined | Refusal | int:
     """What would be stored; minus the original's sequence for a duplicate; or why not. Nothing changes.
 
-    ``ahead``: of a batch, its messages before this one.
+    ``ahead``: of a batch, its messages before this one. ``largest``: bytes of a message, where it is not the stream that says it.
     """
     config = state.config
     if config.sealed:
@@ -269,7 +271,7 @@ def examine(
     header_bytes = h.block_size(headers)
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
-    if header_bytes + len(message.payload) > largest_message(config):
+    if header_bytes + len(message.payload) > (largest or largest_message(config)):
         return refusals.MESSAGE_TOO_LARGE
     (headers,) = with_origin([headers], state.origin)
     size = state.measure.of(message.subject, h.block_size(headers), message.payload)

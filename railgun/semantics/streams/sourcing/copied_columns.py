@@ -15,7 +15,7 @@ from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.sourcing.copying import STRIPPED, Target, largest_copy, placed, without_orders
 from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
 
-_OBEYED = frozenset({h.TTL, h.MSG_ID, h.ROLLUP, h.INCREMENT})
+OBEYED = frozenset({h.TTL, h.MSG_ID, h.ROLLUP, h.INCREMENT})
 
 
 def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: SourceLease) -> bool:
@@ -33,29 +33,40 @@ def copy_columns(target: Target, origin: Origin, mapping: SourceMapping, lease: 
     names = {name for one in lease.headers for name, _ in one}
     rename = mapping.subject if mapping.mirrors else partial(placed, state, mapping)
     renamed = {one: rename(one) for one in set(lease.subjects)}
-    if names & _OBEYED or not all(map(state.is_wanted, renamed.values())):
+    if names & OBEYED:
         return False
-    per_subject = config.max_msgs_per_subject
-    if per_subject > 0 and max(map(state.count_of, renamed.values())) > per_subject:
-        return False  # the limit sank, and what is beyond it is not gone yet
     headers = _column_headers(lease, mapping, bool(names & STRIPPED), h.STREAM_SOURCE in names)
     subjects = [renamed[one] for one in lease.subjects]
-    measure, largest = state.measure.of, largest_copy(config)
-    blocks = list(map(h.block_size, headers))
-    sizes = list(map(measure, subjects, blocks, lease.payloads))
-    total = sum(sizes)
-    if max(blocks) > h.MAX_HEADER_BYTES or max(sizes) > largest or total > target.room:
+    sizes = sizes_that_fit(target, subjects, headers, lease.payloads)
+    if sizes is None:
         return False
-    platform = target.platform.max_stream_bytes
-    if (platform and config.max_bytes <= 0 and state.bytes + total > platform) or limits.needs_trim(
-        state, len(sizes), total
-    ):
-        return False
-    before = state.bytes
-    _store_columns(target, mapping.mirrors, lease, subjects, sizes, headers)
-    target.room -= state.bytes - before
+    if mapping.mirrors:
+        _mirror_columns(target, lease, subjects, sizes, headers)
+    else:
+        append_columns(target, subjects, sizes, headers, lease.payloads)
     origin.position = lease.sequences[-1] + lease.counts[-1] - 1
     return True
+
+
+def sizes_that_fit(
+    target: Target, subjects: list[str], headers: list[Headers], payloads: list[bytes]
+) -> list[int] | None:
+    """The sizes of messages that can be stored together; None if a limit, or the interest in one of them, needs a closer look."""
+    state, config = target.state, target.state.config
+    named = set(subjects)
+    if not all(map(state.is_wanted, named)):
+        return None
+    per_subject = config.max_msgs_per_subject
+    if per_subject > 0 and max(map(state.count_of, named)) > per_subject:
+        return None  # the limit sank, and what is beyond it is not gone yet
+    blocks = list(map(h.block_size, headers))
+    sizes = list(map(state.measure.of, subjects, blocks, payloads))
+    total = sum(sizes)
+    if max(blocks) > h.MAX_HEADER_BYTES or max(sizes) > largest_copy(config) or total > target.room:
+        return None
+    platform = target.platform.max_stream_bytes
+    beyond = platform and config.max_bytes <= 0 and state.bytes + total > platform
+    return None if beyond or limits.needs_trim(state, len(sizes), total) else sizes
 
 
 def _column_headers(
@@ -77,38 +88,52 @@ def _column_headers(
     return [(*one, (h.STREAM_SOURCE, value)) for one, value in zip(headers, stated, strict=True)]
 
 
-def _store_columns(
-    target: Target,
-    mirrors: bool,
-    lease: SourceLease,
-    subjects: list[str],
-    sizes: list[int],
-    headers: list[Headers],
+def _mirror_columns(
+    target: Target, lease: SourceLease, subjects: list[str], sizes: list[int], headers: list[Headers]
 ) -> None:
+    """Store copies with the sequences and times that they have upstream."""
     state, log = target.state, target.log
+    before, at = state.bytes, 0
     tombstones = h.tombstones_among(headers)
-    if mirrors:
-        at = 0
-        for first, count in zip(lease.sequences, lease.counts, strict=True):
-            state.jump(first)
-            end = at + count
-            deleted = [place - at for place in tombstones if at <= place < end]
-            _store(
-                *(state, subjects[at:end], sizes[at:end], lease.times[at:end], deleted),
-                *(headers[at:end], lease.payloads[at:end]),
-            )
-            log.sequences += range(first, first + count)
-            at = end
-        log.times += lease.times
-    else:
-        times = [target.time] * len(sizes)
-        first = _store(state, subjects, sizes, times, tombstones, headers, lease.payloads)
-        log.sequences += range(first, first + len(sizes))
-        log.times += times
-    state.last_msg_id = ""
+    for first, count in zip(lease.sequences, lease.counts, strict=True):
+        state.jump(first)
+        end = at + count
+        deleted = [place - at for place in tombstones if at <= place < end]
+        _store(
+            *(state, subjects[at:end], sizes[at:end], lease.times[at:end], deleted),
+            *(headers[at:end], lease.payloads[at:end]),
+        )
+        log.sequences += range(first, first + count)
+        at = end
+    _note(target, before, subjects, headers, lease.payloads, lease.times)
+
+
+def append_columns(
+    target: Target, subjects: list[str], sizes: list[int], headers: list[Headers], payloads: list[bytes]
+) -> None:
+    """Store copies that :func:`sizes_that_fit` let pass, with the next sequences of the stream, at the time of the target."""
+    state, before = target.state, target.state.bytes
+    times = [target.time] * len(sizes)
+    first = _store(state, subjects, sizes, times, h.tombstones_among(headers), headers, payloads)
+    target.log.sequences += range(first, first + len(sizes))
+    _note(target, before, subjects, headers, payloads, times)
+
+
+def _note(
+    target: Target,
+    before: int,
+    subjects: list[str],
+    headers: list[Headers],
+    payloads: list[bytes],
+    times: list[int],
+) -> None:
+    target.room -= target.state.bytes - before
+    target.state.last_msg_id = ""
+    log = target.log
     log.subjects += subjects
     log.headers += headers
-    log.payloads += lease.payloads
+    log.payloads += payloads
+    log.times += times
 
 
 def _store(

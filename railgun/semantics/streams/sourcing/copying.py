@@ -41,7 +41,7 @@ STRIPPED = frozenset(
         h.BATCH_COMMIT,
     }
 )
-_WAITED_FOR = frozenset({10077, 10023, 10002, 10109})  # room, and a stream that is not sealed
+WAITED_FOR = frozenset({10077, 10023, 10002, 10109})  # room, and a stream that is not sealed
 
 
 class Upstream(NamedTuple):
@@ -91,7 +91,7 @@ def copy_one(target: Target, origin: Origin, mapping: SourceMapping, message: Up
     if refused is None:
         origin.position = message.sequence
         return None
-    if refused.err_code in _WAITED_FOR:
+    if refused.err_code in WAITED_FOR:
         return refused
     origin.drop(message.sequence, refused)
     origin.position = message.sequence
