@@ -35,13 +35,22 @@ def _from_end(place: int) -> str:
 _SEQUENCE: Final = f"{_from_end(3)}.value"
 _TIME: Final = f"{_from_end(2)}.value"
 _SUBJECT: Final = "substring_index(cast(key as string), '\\0', 1)"
-# The first of several headers of one name counts, as in the facade. A value that is not UTF-8 has U+FFFD in place of such bytes.
-_PUBLISHED: Final = f"""
-    case when size(headers) = {_OWN} then cast(map() as map<string,string>)
+# A value that is not UTF-8 has U+FFFD in place of such bytes, and one that is null is empty.
+_VALUE: Final = "coalesce(make_valid_utf8(cast({0}.value as string)), '')"
+_NAMES: Final = f"slice(headers.key, 1, size(headers) - {_OWN})"
+_VALUES: Final = f"cast(slice(headers.value, 1, size(headers) - {_OWN}) as array<string>)"
+# Several headers whose names differ and whose values are UTF-8: a null among them makes the joined text invalid as well.
+_ORDINARY: Final = f"""size(array_distinct({_NAMES})) = size(headers) - {_OWN}
+    and is_valid_utf8(array_join({_VALUES}, ' ', cast(X'FF' as string)))"""
+# Most messages have no header or one, their id. The first of several of one name counts, as in the facade; that takes lambdas, which
+# Spark interprets: they run only for records that need them.
+_PUBLISHED: Final = f"""case
+    when size(headers) = {_OWN} then cast(map() as map<string,string>)
+    when size(headers) = {_OWN + 1} then map(get(headers, 0).key, {_VALUE.format("get(headers, 0)")})
+    when {_ORDINARY} then map_from_arrays({_NAMES}, {_VALUES})
     else map_from_entries(filter(
         transform(
-            slice(headers, 1, size(headers) - {_OWN}),
-            x -> struct(x.key as key, coalesce(make_valid_utf8(cast(x.value as string)), '') as value)
+            slice(headers, 1, size(headers) - {_OWN}), x -> struct(x.key as key, {_VALUE.format("x")} as value)
         ),
         (x, i) -> array_position(transform(headers, y -> y.key), x.key) = i + 1
     )) end
@@ -69,7 +78,7 @@ def messages(records: DataFrame, incarnation: int, first: int = 1, last: int | N
 def _is_message(incarnation: int, first: int, last: int | None) -> Column:
     """Whether a record has the three headers in their places, well formed, and of this incarnation.
 
-    Spark computes a condition anew for each place in which it stands: each number is read once here.
+    What decides most is first. The name of the middle one follows from those on both sides.
     """
     number = _NUMBER.format(_SEQUENCE)
     conditions = [
@@ -77,10 +86,8 @@ def _is_message(incarnation: int, first: int, last: int | None) -> Column:
         f"{_from_end(1)}.key = '{h.LOG_INCARNATION}'",
         _of_incarnation(incarnation),
         f"{_from_end(3)}.key = '{h.LOG_SEQUENCE}'",
-        f"{_from_end(2)}.key = '{h.LOG_TIME}'",
         _DIGITS.format(_SEQUENCE),
         f"{number} >= {first}L" if last is None else f"{number} between {first}L and {last}L",
-        _DIGITS.format(_TIME),
         f"{_NUMBER.format(_TIME)} is not null",
         "substring(key, 1, 1) > X'00'",  # a key that is null or empty, or a marker's
         "is_valid_utf8(cast(key as string))",

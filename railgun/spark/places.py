@@ -115,7 +115,10 @@ def _committed(settings: KafkaSettings, consumer: Consumer, topic: str, partitio
         written = offsets(by_consumer(of_all), {place: LAST}, _PATIENCE).check().get(place)
     begin = offsets(by_consumer(consumer), {place: FIRST}, _PATIENCE).check().get(place)
     if begin is None or written is None:
-        raise RailgunError(f"the topic {topic} does not exist: its stream is being made or deleted just now")
+        raise RailgunError(
+            f"the topic {topic} is not there, or this user may not see it: try again where a stream is being made "
+            "or deleted, else grant Read and Describe"
+        )
     deadline = time.monotonic() + _PATIENCE
     while True:
         end = offsets(by_consumer(consumer), {place: LAST}, _PATIENCE).check().get(place, 0)

@@ -110,6 +110,12 @@ def test_the_columns_of_a_message(spark: SparkSession) -> None:
             [
                 (b"a.b\x0012", b"\x00\xff", [*published, *own_headers(12, 3, time)]),
                 ("ä.b".encode(), b"", own_headers(13, 3, time)),
+                (b"a.one", b"", [("A", b"\xff"), *own_headers(14, 3, time)]),
+                (b"a.null", b"", [("A", None), *own_headers(15, 3, time)]),
+                (b"a.two", b"", [("A", b"1"), ("B", "ü".encode()), *own_headers(16, 3, time)]),
+                (b"a.twice", b"", [("A", b"1"), ("A", b"2"), *own_headers(17, 3, time)]),
+                (b"a.split", b"", [("A", b"\xc3"), ("B", b"\xbc"), *own_headers(18, 3, time)]),
+                (b"a.null", b"", [("A", b"1"), ("B", None), *own_headers(19, 3, time)]),
             ],
         ),
         3,
@@ -117,11 +123,19 @@ def test_the_columns_of_a_message(spark: SparkSession) -> None:
     assert ", ".join(f"{name} {kind}" for name, kind in frame.dtypes) == (
         "sequence bigint, subject string, time timestamp, time_ns bigint, headers map<string,string>, payload binary, offset bigint"
     )
-    slotted, plain = frame.withColumn("micros", F.unix_micros("time")).orderBy("sequence").collect()
+    slotted, plain, *others = frame.withColumn("micros", F.unix_micros("time")).orderBy("sequence").collect()
     assert (slotted.subject, bytes(slotted.payload), slotted.offset) == ("a.b", b"\x00\xff", 0)
     assert (slotted.time_ns, slotted.micros) == (time, time // 1000)
     assert slotted.headers == {"A": "1", "B": "\ufffd!", "C": "", "D": "ü"}
     assert (plain.subject, bytes(plain.payload), plain.headers) == ("ä.b", b"", {})
+    assert [one.headers for one in others] == [
+        {"A": "\ufffd"},
+        {"A": ""},
+        {"A": "1", "B": "ü"},
+        {"A": "1"},
+        {"A": "\ufffd", "B": "\ufffd"},
+        {"A": "1", "B": ""},
+    ]
 
 
 _TOKENS = st.sampled_from(["a", "b", "ab", "*", ">", "*a", "a>", "a+b", "[a]", "\\E", "$", "ü", "😀"])
