@@ -70,18 +70,22 @@ def archived(spark: SparkSession, target: Path) -> list[Row]:
     )
 
 
+def whole_batches(target: Path) -> int:
+    return len(list(target.glob("batch=*/_SUCCESS")))
+
+
 def test_an_archive_goes_on_after_a_kill_and_after_ctrl_c(
     spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, started: Start, tmp_path: Path
 ) -> None:
     name, target = filled(rg, 2_000), tmp_path / "archive"
     second = target / "batch=1"
     killed("archive", name, str(target), "--max-per-batch", "100", once=second.exists)
-    before = len(list(target.glob("batch=*/_SUCCESS")))
+    before = whole_batches(target)
     assert 0 < before < 20, "it was killed in the middle"
 
     publish(rg, name, 100)
     with started("archive", name, str(target), "--follow") as process:
-        wait_until(lambda: bool(list(target.glob(f"batch={before + 1}/_SUCCESS"))), "it goes on", 120)
+        wait_until(lambda: whole_batches(target) > before, "it goes on", 120)
         publish(rg, name, 100)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
