@@ -31,7 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-            item.add_marker(pytest.mark.timeout(300))  # the first one starts a broker, a worker and Spark
+            item.add_marker(
+                pytest.mark.timeout(600)
+            )  # a busy machine is not a defect; the first one starts a broker, a worker and Spark
 
 
 @pytest.fixture(autouse=True)
