@@ -26,8 +26,12 @@ _APPLIED: Final = frozenset({RUNNING, "PAUSED", "STOPPED"})  # one that is pause
 
 
 class Connect:
-    """A client of one Kafka Connect cluster; a context manager. Every call ends: after ``timeout`` seconds at the latest, or with
-    :class:`~railgun.sinks.errors.ConnectUnreachable`. Only connectors that were applied here are listed, changed or removed."""
+    """A client of one Kafka Connect cluster; a context manager. Every call ends.
+
+    What takes longer than ``timeout`` seconds is :class:`~railgun.sinks.errors.ConnectUnreachable` if Connect does not answer, and
+    :class:`~railgun.sinks.errors.SinkError` if a sink does not come to the state that was asked for. Only connectors that were applied
+    from here are listed, changed or removed.
+    """
 
     def __init__(self, url: str = DEFAULT_URL, *, timeout: float = 30.0) -> None:
         self._rest = Rest(url, timeout)
@@ -65,26 +69,26 @@ class Connect:
 
     def _validate(self, name: str, config: Mapping[str, str]) -> None:
         """Raises SinkRefused."""
-        kind = config["connector.class"]
+        plugin = config["connector.class"]
         try:
             answer = self._rest.call(
-                "PUT", "connector-plugins", kind, "config", "validate", body=dict(config)
+                "PUT", "connector-plugins", plugin, "config", "validate", body=dict(config)
             )
         except Refusal as refusal:
             if _NO_PLUGIN in refusal.text:
                 raise SinkRefused(
                     name,
-                    f"Kafka Connect has no connector {kind}: install the plugin, in a folder of its plugin.path",
+                    f"Kafka Connect has no connector {plugin}: install the plugin, in a folder of its plugin.path",
                 ) from refusal
             raise SinkRefused(name, f"Kafka Connect refuses the sink {name}: {refusal.text}") from refusal
         faults = []
         for one in answer.get("configs", ()):
-            value, definition = (
-                one.get("value") or {},
-                one.get("definition") or {},
-            )  # null for what is not known
+            value = one.get("value") or {}
+            kind = (one.get("definition") or {}).get(
+                "type"
+            )  # null for a setting that the connector does not know
             given = config.get(value.get("name", ""), "")
-            if definition.get("type") == "PASSWORD" and given and not is_reference(given):
+            if kind == "PASSWORD" and given and not is_reference(given):
                 raise SinkRefused(
                     name, f"the setting {value['name']} of the sink {name} holds a secret: {ADVICE}"
                 )
