@@ -13,7 +13,7 @@ from railgun.sinks.live import incarnation_for, transport_of
 from railgun.sinks.rest import Query, Refusal, Rest
 from railgun.sinks.secrets import ADVICE, is_reference
 from railgun.sinks.status import FAILED, RUNNING, SinkStatus, status_of
-from railgun.sinks.stream_sink import STREAM, StreamSink
+from railgun.sinks.stream_sink import PREFIX, STREAM, StreamSink
 
 DEFAULT_URL: Final = "http://localhost:8083"
 _LOOK_EVERY: Final = 0.2
@@ -56,11 +56,13 @@ class Connect:
         that starts and fails is :class:`~railgun.sinks.errors.SinkFailed` with the reason. Of a stream that was deleted and made again, the
         sink reads the log from its beginning once it is applied again.
         """
-        config = sink.rendered(transport_of(rg).names, incarnation_for(sink, rg))
+        names = transport_of(rg).names
+        config = sink.rendered(names, incarnation_for(sink, rg))
         known = self._config(sink.name)
-        if known is not None and STREAM not in known:
+        if known is not None and known.get(PREFIX) != names.prefix:
+            whose = f"a sink of the prefix {known[PREFIX]}" if PREFIX in known else "not a sink of railgun's"
             raise SinkRefused(
-                sink.name, f"{sink.name} is a connector that railgun did not make: choose another name"
+                sink.name, f"the connector {sink.name} of this Connect is {whose}: choose another name"
             )
         if known != config:
             self._validate(sink.name, config)

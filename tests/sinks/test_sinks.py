@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
@@ -179,6 +180,32 @@ def test_what_cannot_run_is_refused_and_changes_nothing(parts: SinkParts) -> Non
     with pytest.raises(ConfigError, match="make a mirror of it"):
         parts.connect.apply(parts.jdbc(several), parts.rg)
     assert [one.name for one in parts.connect.list()] == known
+
+
+@pytest.mark.parametrize(
+    "notes, told",
+    [
+        ({}, "is not a sink of railgun's"),
+        ({"railgun.prefix": "other", "railgun.stream": "S"}, "is a sink of the prefix other"),
+    ],
+)
+def test_a_connector_of_somebody_else_is_left_alone(
+    parts: SinkParts, tmp_path: Path, notes: dict[str, str], told: str
+) -> None:
+    stream = parts.stream()
+    sink = FileSink(name="theirs", stream=stream.name, file=str(tmp_path / "ours"))
+    theirs = {
+        "connector.class": sink.CONNECTOR,
+        "topics": "theirs",
+        "file": str(tmp_path / "theirs"),
+        **notes,
+    }
+    place = f"{parts.local.url}/connectors/theirs"
+    httpx.put(f"{place}/config", json=theirs, timeout=30).raise_for_status()
+    with pytest.raises(SinkRefused, match=told):
+        parts.connect.apply(sink, parts.rg)
+    assert httpx.get(f"{place}/config", timeout=30).json() == {**theirs, "name": "theirs"}
+    httpx.delete(place, timeout=30).raise_for_status()
 
 
 def test_the_commands_do_the_same(parts: SinkParts, monkeypatch: pytest.MonkeyPatch) -> None:
