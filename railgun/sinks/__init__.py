@@ -20,8 +20,8 @@ from railgun.errors import ConfigError
 if find_spec("httpx2") is None:
     raise ConfigError("railgun.sinks needs httpx2: pip install 'railgun[sinks]'")
 
+from railgun.sinks.bridge import Bridged, dead_letters
 from railgun.sinks.connect import Connect
-from railgun.sinks.dead_letters import Bridged, dead_letters
 from railgun.sinks.errors import ConnectUnreachable, SinkError, SinkFailed, SinkNotFound, SinkRefused
 from railgun.sinks.file_sink import FileSink
 from railgun.sinks.jdbc_sink import JdbcSink

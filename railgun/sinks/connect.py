@@ -13,7 +13,7 @@ from railgun.sinks.live import incarnation_for, transport_of
 from railgun.sinks.rest import Query, Refusal, Rest
 from railgun.sinks.secrets import ADVICE, is_reference
 from railgun.sinks.status import FAILED, RUNNING, SinkStatus, status_of
-from railgun.sinks.stream_sink import STREAM, StreamSink
+from railgun.sinks.stream_sink import PREFIX, STREAM, StreamSink
 
 DEFAULT_URL: Final = "http://localhost:8083"
 _LOOK_EVERY: Final = 0.2
@@ -26,8 +26,12 @@ _APPLIED: Final = frozenset({RUNNING, "PAUSED", "STOPPED"})  # one that is pause
 
 
 class Connect:
-    """A client of one Kafka Connect cluster; a context manager. Every call ends: after ``timeout`` seconds at the latest, or with
-    :class:`~railgun.sinks.errors.ConnectUnreachable`. Only connectors that were applied here are listed, changed or removed."""
+    """A client of one Kafka Connect cluster; a context manager. Every call ends.
+
+    What takes longer than ``timeout`` seconds is :class:`~railgun.sinks.errors.ConnectUnreachable` if Connect does not answer, and
+    :class:`~railgun.sinks.errors.SinkError` if a sink does not come to the state that was asked for. Only connectors that were applied
+    from here are listed, changed or removed.
+    """
 
     def __init__(self, url: str = DEFAULT_URL, *, timeout: float = 30.0) -> None:
         self._rest = Rest(url, timeout)
@@ -52,11 +56,13 @@ class Connect:
         that starts and fails is :class:`~railgun.sinks.errors.SinkFailed` with the reason. Of a stream that was deleted and made again, the
         sink reads the log from its beginning once it is applied again.
         """
-        config = sink.rendered(transport_of(rg).names, incarnation_for(sink, rg))
+        names = transport_of(rg).names
+        config = sink.rendered(names, incarnation_for(sink, rg))
         known = self._config(sink.name)
-        if known is not None and STREAM not in known:
+        if known is not None and known.get(PREFIX) != names.prefix:
+            whose = f"a sink of the prefix {known[PREFIX]}" if PREFIX in known else "not a sink of railgun's"
             raise SinkRefused(
-                sink.name, f"{sink.name} is a connector that railgun did not make: choose another name"
+                sink.name, f"the connector {sink.name} of this Connect is {whose}: choose another name"
             )
         if known != config:
             self._validate(sink.name, config)
@@ -65,26 +71,26 @@ class Connect:
 
     def _validate(self, name: str, config: Mapping[str, str]) -> None:
         """Raises SinkRefused."""
-        kind = config["connector.class"]
+        plugin = config["connector.class"]
         try:
             answer = self._rest.call(
-                "PUT", "connector-plugins", kind, "config", "validate", body=dict(config)
+                "PUT", "connector-plugins", plugin, "config", "validate", body=dict(config)
             )
         except Refusal as refusal:
             if _NO_PLUGIN in refusal.text:
                 raise SinkRefused(
                     name,
-                    f"Kafka Connect has no connector {kind}: install the plugin, in a folder of its plugin.path",
+                    f"Kafka Connect has no connector {plugin}: install the plugin, in a folder of its plugin.path",
                 ) from refusal
             raise SinkRefused(name, f"Kafka Connect refuses the sink {name}: {refusal.text}") from refusal
         faults = []
         for one in answer.get("configs", ()):
-            value, definition = (
-                one.get("value") or {},
-                one.get("definition") or {},
-            )  # null for what is not known
+            value = one.get("value") or {}
+            kind = (one.get("definition") or {}).get(
+                "type"
+            )  # null for a setting that the connector does not know
             given = config.get(value.get("name", ""), "")
-            if definition.get("type") == "PASSWORD" and given and not is_reference(given):
+            if kind == "PASSWORD" and given and not is_reference(given):
                 raise SinkRefused(
                     name, f"the setting {value['name']} of the sink {name} holds a secret: {ADVICE}"
                 )

@@ -13,6 +13,7 @@ from railgun.sinks.stream_sink import BYTES_CONVERTER, STRING_CONVERTER, StreamS
 
 KEY: Final = ("incarnation", "sequence")
 _TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+_AT_ONCE: Final = "2000"  # rows of one transaction of the database
 _KAFKA: Final = "org.apache.kafka.connect.transforms"
 # Header -> column. The subject is put into a header first: it is the key of the record, and HeaderToValue reads headers only.
 _COLUMNS: Final = {
@@ -115,5 +116,9 @@ class JdbcSink(StreamSink):
             "primary.key.mode": "record_value",
             "primary.key.fields": ",".join(KEY),
             "schema.evolution": "basic",
+            # One statement for many rows, where the driver makes it one, must not name a row twice.
+            "use.reduction.buffer": "true",
+            "batch.size": _AT_ONCE,
+            "consumer.override.max.poll.records": _AT_ONCE,
             "delete.enabled": "false",
         }

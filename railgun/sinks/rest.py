@@ -1,7 +1,7 @@
 """Connect's REST API: one request, its answer, and its failures in words. Every wait is bounded.
 
-A worker that rebalances refuses requests with 409 for some seconds, and so does one that has just lost another: these are asked again
-until the time is over. Whatever else fails is told at once.
+A worker that rebalances refuses requests with 409 for some seconds, and one that starts answers with pages of its web server: these are
+asked again until the time is over. Whatever else fails is told at once.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ class Rest:
                     f"no Kafka Connect answers at {self.url} ({_in_words(error)}): start one (`railgun up --connect`), "
                     "or name its address with --connect or RAILGUN_CONNECT"
                 ) from error
-            if answer.status_code in _BUSY and time.monotonic() < deadline:
+            busy = answer.status_code in _BUSY or _is_starting(answer)
+            if busy and time.monotonic() < deadline:
                 time.sleep(_PAUSE)
                 continue
-            return self._read(answer)
+            return self._read(answer, busy)
 
-    def _read(self, answer: httpx2.Response) -> Any:
-        if answer.status_code in _BUSY:
+    def _read(self, answer: httpx2.Response, busy: bool) -> Any:
+        if busy:
             raise ConnectUnreachable(
                 f"Kafka Connect at {self.url} was busy for {self.timeout:.0f} seconds ({_sentence(answer)}): try again"
             )
@@ -78,6 +79,11 @@ class Rest:
             raise ConnectUnreachable(
                 f"what answers at {self.url} is not Kafka Connect: it sends no JSON"
             ) from error
+
+
+def _is_starting(answer: httpx2.Response) -> bool:
+    """Whether the 404 is the web server's, which knows no address of Connect yet, and not Connect's own."""
+    return answer.status_code == 404 and "json" not in answer.headers.get("Content-Type", "")
 
 
 def _sentence(answer: httpx2.Response) -> str:

@@ -21,6 +21,7 @@ _SECRET_WORDS: Final = (
     "token",
     "credential",
     "jaas",
+    "user.info",
     "api.key",
     "private.key",
     "access.key",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
+import yaml
 
 from railgun.errors import ConfigError, StreamNotFound
 from railgun.kafka.embedded import free_port
 from railgun.sinks import FileSink, Sink, SinkFailed, SinkNotFound, SinkRefused, dead_letters
+from tests.support.checkout import TOP
 from tests.support.commands import done, invoke
 from tests.support.sink_parts import SinkParts, message_headers
 from tests.support.waiting import wait_until
@@ -178,6 +182,32 @@ def test_what_cannot_run_is_refused_and_changes_nothing(parts: SinkParts) -> Non
     assert [one.name for one in parts.connect.list()] == known
 
 
+@pytest.mark.parametrize(
+    "notes, told",
+    [
+        ({}, "is not a sink of railgun's"),
+        ({"railgun.prefix": "other", "railgun.stream": "S"}, "is a sink of the prefix other"),
+    ],
+)
+def test_a_connector_of_somebody_else_is_left_alone(
+    parts: SinkParts, tmp_path: Path, notes: dict[str, str], told: str
+) -> None:
+    stream = parts.stream()
+    sink = FileSink(name="theirs", stream=stream.name, file=str(tmp_path / "ours"))
+    theirs = {
+        "connector.class": sink.CONNECTOR,
+        "topics": "theirs",
+        "file": str(tmp_path / "theirs"),
+        **notes,
+    }
+    place = f"{parts.local.url}/connectors/theirs"
+    httpx.put(f"{place}/config", json=theirs, timeout=30).raise_for_status()
+    with pytest.raises(SinkRefused, match=told):
+        parts.connect.apply(sink, parts.rg)
+    assert httpx.get(f"{place}/config", timeout=30).json() == {**theirs, "name": "theirs"}
+    httpx.delete(place, timeout=30).raise_for_status()
+
+
 def test_the_commands_do_the_same(parts: SinkParts, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = parts.stream()
     parts.publish(stream, 3)
@@ -223,6 +253,14 @@ def test_the_commands_do_the_same(parts: SinkParts, monkeypatch: pytest.MonkeyPa
     assert (gone.exit_code, json.loads(gone.stdout)["error"]["kind"]) == (1, "SinkNotFound")
     nobody = invoke("sink", "ls", "--connect", f"http://127.0.0.1:{free_port()}", "--json")
     assert (nobody.exit_code, json.loads(nobody.stdout)["error"]["kind"]) == (3, "ConnectUnreachable")
+
+
+def test_the_health_check_of_the_compose_file_asks_it(parts: SinkParts) -> None:
+    services = yaml.safe_load((TOP / "compose" / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    _, *command = services["connect"]["healthcheck"]["test"]
+    for port, healthy in ((parts.local.url.rpartition(":")[2], True), (str(free_port()), False)):
+        asked = [word.replace("8083", port) for word in command]
+        assert (subprocess.run(asked, capture_output=True, timeout=20).returncode == 0) == healthy
 
 
 @pytest.mark.slow

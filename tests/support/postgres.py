@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 
 from railgun.kafka.embedded.guarded import GuardedProcess
 from railgun.kafka.embedded.ports import LOOPBACK, answers, free_port
@@ -112,11 +113,15 @@ class Postgres:
     def count(self, table: str) -> int:
         """The number of rows; 0 while there is no such table."""
         with self.connected() as connection:
-            try:
-                found = connection.execute(
-                    psycopg.sql.SQL("select count(*) from {}").format(psycopg.sql.Identifier(table))
-                )
-            except psycopg.errors.UndefinedTable:
-                return 0
-            row = found.fetchone()
-            return int(row[0]) if row else 0
+            return rows_in(connection, table)
+
+
+def rows_in(connection: psycopg.Connection, table: str) -> int:
+    """The number of rows of a table; 0 while there is none of that name."""
+    try:
+        found = connection.execute(
+            sql.SQL("select count(*) from {}").format(sql.Identifier(table))
+        ).fetchone()
+    except psycopg.errors.UndefinedTable:
+        return 0
+    return int(found[0]) if found else 0

@@ -33,6 +33,7 @@ from tests.benchmarks.rows.pipeline import HandingOver
 from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds, PipelinedSubjects
 from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne, ReadAll, ReadFew
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
+from tests.benchmarks.rows.sinks import JdbcRows
 from tests.benchmarks.rows.sourcing import Backfill, Copying, CopyLag, SourcedPublish
 from tests.benchmarks.rows.spark import SparkArchive, SparkRead
 from tests.benchmarks.rows.special_publishing import (
@@ -80,6 +81,7 @@ ROWS: tuple[Row, ...] = (
     Copying(),
     Backfill(),
     CopyLag(),
+    JdbcRows(),
     Memory(),  # first on its cluster: nothing but the stock is in the worker's memory
     PublishGrowth(),
     GetGrowth(),

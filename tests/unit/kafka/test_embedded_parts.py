@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import warnings
 from collections.abc import Iterator
@@ -68,6 +70,30 @@ def test_jars_are_fetched_once_and_then_need_no_network(tmp_path: Path, reposito
     first = kafka_jars(tmp_path / "cache", pinned, address)
     assert [jar.read_bytes() for jar in first] == [b"1", b"2"]
     assert kafka_jars(tmp_path / "cache", pinned, f"http://127.0.0.1:{free_port()}") == first
+
+
+def test_of_an_archive_the_jars_are_kept(tmp_path: Path, repository: tuple[Path, str]) -> None:
+    folder, address = repository
+    archive = folder / "org" / "example" / "three" / "1.0" / "three-1.0-plugin.tar.gz"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w:gz") as made:
+        for name, content in (
+            ("three/a.jar", b"a"),
+            ("three/inner/b.jar", b"b"),
+            ("three/README.md", b"text"),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            made.addfile(entry, io.BytesIO(content))
+    pinned = {"org.example:three:1.0:plugin:tar.gz": hashlib.sha256(archive.read_bytes()).hexdigest()}
+    found = kafka_jars(tmp_path / "cache", pinned, address)
+    assert {jar.name: jar.read_bytes() for jar in found} == {"a.jar": b"a", "b.jar": b"b"}
+    assert len(leftovers(tmp_path / "cache")) == 1
+
+    archive.write_bytes(b"changed")
+    with pytest.raises(JarsUnavailable, match="does not match its checksum"):
+        kafka_jars(tmp_path / "other", pinned, address)
+    assert leftovers(tmp_path / "other") == []
 
 
 def test_starts_at_the_same_time_share_one_download(tmp_path: Path, repository: tuple[Path, str]) -> None:

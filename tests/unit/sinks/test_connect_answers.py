@@ -45,6 +45,7 @@ class _Handler(BaseHTTPRequestHandler):
         code, body = self.server.given.pop(0) if len(self.server.given) > 1 else self.server.given[0]
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(code)
+        self.send_header("Content-Type", "text/html" if isinstance(body, bytes) else "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -70,6 +71,16 @@ def test_a_worker_that_rebalances_is_asked_again(server: Answers) -> None:
     assert len(server.asked) == 3
 
 
+def test_one_that_starts_is_asked_again_and_is_not_taken_for_one_without_the_sink(server: Answers) -> None:
+    page = (404, b"<html>Not Found</html>")
+    server.given = [page, page, (200, {})]
+    with Connect(server.url, timeout=10) as connect:
+        assert connect.list() == []
+    server.given = [page]
+    with Connect(server.url, timeout=0.4) as connect, pytest.raises(ConnectUnreachable):
+        connect.delete("orders")
+
+
 def test_one_that_does_nothing_else_is_unreachable_in_a_bounded_time(server: Answers) -> None:
     server.given = [REBALANCE]
     with Connect(server.url, timeout=0.5) as connect, pytest.raises(ConnectUnreachable, match="was busy"):
@@ -83,7 +94,7 @@ def test_a_refusal_is_told_in_connects_words(server: Answers) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [(404, b"<html>"), (404, {"message": "no"}), (200, {"connector.class": "x"})]
+    "answer", [(404, {"error_code": 404, "message": "no"}), (200, {"connector.class": "x"})]
 )
 def test_a_connector_that_is_not_there_or_not_ours_is_not_found(
     server: Answers, answer: tuple[int, Any]
@@ -113,7 +124,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 def test_names_are_quoted(server: Answers) -> None:
-    server.given = [(404, {})]
+    server.given = [(404, {"error_code": 404})]
     with Connect(server.url) as connect, pytest.raises(SinkNotFound):
         connect.status("../a?b")
     assert server.asked == ["/connectors/..%2Fa%3Fb/config"]
