@@ -43,6 +43,7 @@ from tests.benchmarks.rows.special_publishing import (
     PipelinedConditions,
     PipelinedHeaders,
 )
+from tests.benchmarks.rows.typed import TypedFetch, TypedPublish
 
 ROWS: tuple[Row, ...] = (
     Pipelined(),
@@ -50,6 +51,7 @@ ROWS: tuple[Row, ...] = (
     PipelinedSubjects(),
     PipelinedHeaders(),
     PipelinedConditions(),
+    TypedPublish(),
     Counting(),
     CountingMany(),
     BatchesOf100(),
@@ -61,6 +63,7 @@ ROWS: tuple[Row, ...] = (
     LastOne(),
     ReadFew(),
     Fetching(),
+    TypedFetch(),
     Iterating(),
     Pushing(),
     Handling(),
