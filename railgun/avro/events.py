@@ -8,6 +8,7 @@ and for each id that is read; all else is in memory.
 from __future__ import annotations
 
 import io
+import struct
 import threading
 from collections.abc import Callable
 from types import UnionType
@@ -21,6 +22,7 @@ from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnreadableEvent
 from railgun.avro.naming import record_name
 from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, parsed
+from railgun.avro.quick_writing import quick_writer
 from railgun.avro.records import Record, for_reading, record_of
 from railgun.avro.registry import Registry
 from railgun.errors import ConfigError
@@ -43,7 +45,17 @@ class _Writer:
         self.record, _ = record_of(model)
         self.schema = parsed(self.record.schema)
         self.header = (CONTENT_TYPE, f"application/avro; record={self.record.name}".encode())
+        self.quick = quick_writer(self.schema)
         self.frame: bytes | None = None
+
+    def write(self, event: BaseModel, frame: bytes) -> bytes:
+        """The event behind a frame."""
+        if self.quick is not None:
+            return self.quick(event.__dict__, frame)
+        out = io.BytesIO()
+        out.write(frame)
+        fastavro.schemaless_writer(out, self.schema, self.record.datum(event))
+        return out.getvalue()
 
 
 class _Reader:
@@ -115,15 +127,13 @@ class Events:
         model = type(event)
         writer = self._writers.get(model) or self._writer(model)
         frame = writer.frame
-        out = io.BytesIO()
-        out.write(frame or framing.UNKNOWN)
         try:
-            fastavro.schemaless_writer(out, writer.schema, writer.record.datum(event))
-        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+            payload = writer.write(event, frame or framing.UNKNOWN)
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError, struct.error) as error:
             raise InvalidEvent(model=model.__name__, reason=str(error)) from error
         if frame is not None:
-            return out.getvalue()
-        unframed = Unframed(out.getvalue())
+            return payload
+        unframed = Unframed(payload)
         unframed.model = model
         return unframed
 
