@@ -8,9 +8,11 @@ and for each id that is read; all else is in memory.
 from __future__ import annotations
 
 import io
+import struct
 import threading
+from collections.abc import Callable
 from types import UnionType
-from typing import Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import fastavro
 from fastavro.read import SchemaResolutionError
@@ -19,7 +21,8 @@ from pydantic import BaseModel, TypeAdapter
 from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnreadableEvent
 from railgun.avro.naming import record_name
-from railgun.avro.parsing import FINGERPRINTS, full_name, parsed
+from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, parsed
+from railgun.avro.quick_writing import quick_writer
 from railgun.avro.records import Record, for_reading, record_of
 from railgun.avro.registry import Registry
 from railgun.errors import ConfigError
@@ -42,7 +45,17 @@ class _Writer:
         self.record, _ = record_of(model)
         self.schema = parsed(self.record.schema)
         self.header = (CONTENT_TYPE, f"application/avro; record={self.record.name}".encode())
+        self.quick = quick_writer(self.schema)
         self.frame: bytes | None = None
+
+    def write(self, event: BaseModel, frame: bytes) -> bytes:
+        """The event behind a frame."""
+        if self.quick is not None:
+            return self.quick(event.__dict__, frame)
+        out = io.BytesIO()
+        out.write(frame)
+        fastavro.schemaless_writer(out, self.schema, self.record.datum(event))
+        return out.getvalue()
 
 
 class _Reader:
@@ -53,6 +66,14 @@ class _Reader:
         self.record, _ = record_of(model)
         self.own = parsed(self.record.schema)
         self.schema = for_reading(self.own)
+
+
+class _Plan(NamedTuple):
+    """How payloads of one schema are read as one type."""
+
+    written: Any
+    schema: Any  # to resolve it to; None where that would change nothing
+    make: Callable[[Any], Any]
 
 
 class Events:
@@ -66,9 +87,8 @@ class Events:
         self.registry = registry
         self._writers: dict[type[BaseModel], _Writer] = {}
         self._readers: dict[type[BaseModel], _Reader] = {}
-        self._adapters: dict[Any, TypeAdapter[Any]] = {}
+        self._plans: dict[tuple[int, Any], _Plan] = {}  # by id and wanted type
         self._schemas: dict[int, Any] = {}  # of writers, by id
-        self._same: set[tuple[int, type[BaseModel]]] = set()  # ids whose schema is that of the model
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------ writing
@@ -107,15 +127,13 @@ class Events:
         model = type(event)
         writer = self._writers.get(model) or self._writer(model)
         frame = writer.frame
-        out = io.BytesIO()
-        out.write(frame or framing.UNKNOWN)
         try:
-            fastavro.schemaless_writer(out, writer.schema, writer.record.datum(event))
-        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+            payload = writer.write(event, frame or framing.UNKNOWN)
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError, struct.error) as error:
             raise InvalidEvent(model=model.__name__, reason=str(error)) from error
         if frame is not None:
-            return out.getvalue()
-        unframed = Unframed(out.getvalue())
+            return payload
+        unframed = Unframed(payload)
         unframed.model = model
         return unframed
 
@@ -160,41 +178,28 @@ class Events:
         number = framing.schema_id(payload)
         if number is None:
             raise UnreadableEvent("it begins with a zero byte, and is too short for a frame")
+        plan = self._plans.get((number, wanted))
+        if plan is None:
+            plan = self._plans[number, wanted] = self._plan(number, wanted)
+        datum = _read(payload, number, plan.written, plan.schema)
+        return plan.make(datum)
+
+    def _plan(self, number: int, wanted: Any) -> _Plan:
+        """How payloads of this schema become what is wanted. Raises UnreadableEvent if they never do."""
         written = self._schemas.get(number)
         if written is None:
             written = self._schema(number)
         models = _models(wanted)
         if not models:
-            return self._adapter(wanted).validate_python(self._read(payload, number, written, None))
-        if len(models) > 1:
-            models = tuple(model for model in models if record_name(model) == full_name(written))
-        reader = self._reader(models[0]) if models else None
-        if reader is None or reader.record.name != full_name(written):
-            names = ", ".join(record_name(model) for model in _models(wanted))
-            raise UnreadableEvent(f"it is a {full_name(written)}, and {names} is wanted", schema_id=number)
-        known = (number, reader.record.model) in self._same
-        if not known and written == reader.own:
-            self._same.add((number, reader.record.model))
-            known = True
-        return reader.record.event(self._read(payload, number, written, None if known else reader.schema))
-
-    def _read(self, payload: bytes, number: int, written: Any, schema: Any) -> Any:
-        source = io.BytesIO(payload)
-        source.seek(framing.SIZE)
-        try:
-            found = fastavro.schemaless_reader(source, written, schema, return_record_name=True)
-        except SchemaResolutionError as error:
-            raise UnreadableEvent(
-                f"its schema {number} is not compatible: {error}", schema_id=number
-            ) from error
-        except _DAMAGE as error:
-            raise UnreadableEvent(
-                f"it is not what its schema {number} says ({error!r})", schema_id=number
-            ) from error
-        if source.tell() != len(payload):
-            left = len(payload) - source.tell()
-            raise UnreadableEvent(f"it has {left} bytes more than its schema {number} says", schema_id=number)
-        return found
+            return _Plan(written, None, TypeAdapter(wanted).validate_python)
+        name = full_name(written)
+        for model in models:
+            if record_name(model) == name:
+                reader = self._reader(model)
+                same = fingerprint(written) == fingerprint(reader.own)
+                return _Plan(written, None if same else reader.schema, reader.record.event)
+        names = ", ".join(map(record_name, models))
+        raise UnreadableEvent(f"it is a {name}, and {names} is wanted", schema_id=number)
 
     def _schema(self, number: int) -> Any:
         if self.registry is None:
@@ -214,12 +219,6 @@ class Events:
             found = self._readers[model] = _Reader(model)  # twice at the same time: both are right
         return found
 
-    def _adapter(self, wanted: Any) -> TypeAdapter[Any]:
-        found = self._adapters.get(wanted)
-        if found is None:
-            found = self._adapters[wanted] = TypeAdapter(wanted)
-        return found
-
 
 def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
     """The models of a type: of a model itself, or of a union of nothing but models."""
@@ -229,3 +228,20 @@ def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
         return ()
     found = tuple(one for one in get_args(wanted) if isinstance(one, type) and issubclass(one, BaseModel))
     return found if len(found) == len(get_args(wanted)) else ()
+
+
+def _read(payload: bytes, number: int, written: Any, schema: Any) -> Any:
+    source = io.BytesIO(payload)
+    source.seek(framing.SIZE)
+    try:
+        found = fastavro.schemaless_reader(source, written, schema, return_record_name=True)
+    except SchemaResolutionError as error:
+        raise UnreadableEvent(f"its schema {number} is not compatible: {error}", schema_id=number) from error
+    except _DAMAGE as error:
+        raise UnreadableEvent(
+            f"it is not what its schema {number} says ({error!r})", schema_id=number
+        ) from error
+    if source.tell() != len(payload):
+        left = len(payload) - source.tell()
+        raise UnreadableEvent(f"it has {left} bytes more than its schema {number} says", schema_id=number)
+    return found

@@ -38,6 +38,7 @@ class Record:
         self.schema: dict[str, Any] = {"type": "record", "name": name}
         self._writes: list[tuple[str, Convert]] = []
         self._reads: list[tuple[str, Convert]] = []
+        self._defaulted = False
         self._default_json: list[tuple[str, Convert]] = []
 
     def fill(self, records: RecordNames) -> None:
@@ -74,6 +75,7 @@ class Record:
                 place = found.position(value)
                 field["type"] = [found.schema[place], *found.schema[:place], *found.schema[place + 1 :]]
             field["default"] = default
+            self._defaulted = True
         if info.description:
             field["doc"] = info.description
         aliases = _earlier_names(info, name)
@@ -103,7 +105,7 @@ class Record:
 
     def values(self, datum: Any) -> Any:
         """What fastavro has read, as the model validates it: without fields that the writer did not have."""
-        if MISSING in datum.values():
+        if self._defaulted and any(value is MISSING for value in datum.values()):
             datum = {name: value for name, value in datum.items() if value is not MISSING}
         for name, read in self._reads:
             if name in datum:

@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -201,11 +201,11 @@ def test_a_connector_of_somebody_else_is_left_alone(
         **notes,
     }
     place = f"{parts.local.url}/connectors/theirs"
-    httpx.put(f"{place}/config", json=theirs, timeout=30).raise_for_status()
+    httpx2.put(f"{place}/config", json=theirs, timeout=30).raise_for_status()
     with pytest.raises(SinkRefused, match=told):
         parts.connect.apply(sink, parts.rg)
-    assert httpx.get(f"{place}/config", timeout=30).json() == {**theirs, "name": "theirs"}
-    httpx.delete(place, timeout=30).raise_for_status()
+    assert httpx2.get(f"{place}/config", timeout=30).json() == {**theirs, "name": "theirs"}
+    httpx2.delete(place, timeout=30).raise_for_status()
 
 
 def test_the_commands_do_the_same(parts: SinkParts, monkeypatch: pytest.MonkeyPatch) -> None:

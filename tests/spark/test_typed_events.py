@@ -18,7 +18,11 @@ from tests.support.cell import Cell
 from tests.support.naming import unique
 from tests.support.spark import At
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]  # the first test waits for the JVM
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.timeout(180),  # the first test waits for the JVM
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # pyspark's connections to its JVM
+]
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

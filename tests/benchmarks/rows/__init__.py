@@ -44,6 +44,7 @@ from tests.benchmarks.rows.special_publishing import (
     PipelinedConditions,
     PipelinedHeaders,
 )
+from tests.benchmarks.rows.typed import TypedFetch, TypedPublish
 
 ROWS: tuple[Row, ...] = (
     Pipelined(),
@@ -51,6 +52,7 @@ ROWS: tuple[Row, ...] = (
     PipelinedSubjects(),
     PipelinedHeaders(),
     PipelinedConditions(),
+    TypedPublish(),
     Counting(),
     CountingMany(),
     BatchesOf100(),
@@ -62,6 +64,7 @@ ROWS: tuple[Row, ...] = (
     LastOne(),
     ReadFew(),
     Fetching(),
+    TypedFetch(),
     Iterating(),
     Pushing(),
     Handling(),
