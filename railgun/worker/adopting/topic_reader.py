@@ -55,7 +55,9 @@ class TopicReader:
         self._consumer: Consumer | None = None
         self._followed: dict[int, int] = {}  # by partition: the number of its last order
         self._next: dict[int, int] = {}  # the offset behind what was handed over
-        self._left: dict[int, int] = {}  # of partitions that are read: how many records more
+        self._left: dict[int, int] = {}  # how many records more its order allows
+        self._assigned: set[int] = set()
+        self._known_partitions = 0
         self._topic_id = ""
         self._resting: dict[int, float] = {}  # partitions that could not be read: when to try again
         self._unreadable: set[int] = set()
@@ -108,7 +110,11 @@ class TopicReader:
             self._look(order)
         self._obey(order)
         with self._changed:
-            if self._order is order and not self._stopping and (not self._left or self._ahead >= AHEAD_BYTES):
+            if (
+                self._order is order
+                and not self._stopping
+                and (not self._assigned or self._ahead >= AHEAD_BYTES)
+            ):
                 self._changed.wait(max(0.01, min(_LOOK_SECONDS, self._look_at - time.monotonic())))
                 return
         self._read(order)
@@ -123,16 +129,11 @@ class TopicReader:
                 self._changed.wait(_PAUSE)
 
     def _let_go(self) -> None:
+        """The consumer is closed; another one goes on behind what was handed over."""
         consumer, self._consumer = self._consumer, None
-        self._forget_all()
+        self._assigned.clear()
         if consumer is not None:
             consumer.close()
-
-    def _forget_all(self) -> None:
-        self._followed.clear()
-        self._next.clear()
-        self._left.clear()
-        self._resting.clear()
 
     def _tell(self, given: TopicFetch | TopicSeen) -> None:
         self._hand_over([given])
@@ -159,49 +160,45 @@ class TopicReader:
                 f"the topic {self._of.topic} does not exist, or this worker may not see it: "
                 "create it, or grant DESCRIBE and READ; it is looked for again"
             )
-            self._drop_assignment()
+            self._let_go()
             self._tell(TopicSeen(self._of, error=text))
             return
+        if found.partitions != self._known_partitions:
+            self._let_go()  # a consumer learns of new partitions only after minutes (seen)
+            self._known_partitions = found.partitions
         source, consumer = order.source, self._connected()
         seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
         self._unreadable.clear()
         self._tell(TopicSeen(self._of, found.topic_id, seen, self._trouble))
-
-    def _drop_assignment(self) -> None:
-        if self._consumer is not None and self._left:
-            self._consumer.unassign()
-        self._forget_all()
 
     # ------------------------------------------------------------ reading
 
     def _obey(self, order: TopicOrder) -> None:
         """Partitions whose orders are new are read from where these say, or no more."""
         if order.topic_id != self._topic_id:
-            self._drop_assignment()
+            self._let_go()
             self._topic_id = order.topic_id
+            for known in (self._followed, self._next, self._left, self._resting):
+                known.clear()
         begun = []
         for partition, one in order.partitions.items():
-            rests_until = self._resting.get(partition)
-            if self._followed.get(partition) == one.number and (
-                rests_until is None or time.monotonic() < rests_until
-            ):
-                continue
-            self._resting.pop(partition, None)
-            self._followed[partition] = one.number
-            reads_on = partition in self._left and self._next.get(partition) == one.offset and one.most
-            if not reads_on:
-                self._leave(partition)
-            if one.most:
-                self._left[partition] = one.most
-                if not reads_on:
-                    self._next[partition] = one.offset
-                    begun.append(TopicPartition(self._of.topic, partition, one.offset))
+            if self._followed.get(partition) != one.number:
+                self._followed[partition] = one.number
+                self._resting.pop(partition, None)
+                if not one.most or self._next.get(partition) != one.offset:
+                    self._leave(partition)
+                self._next[partition], self._left[partition] = one.offset, one.most
+            rests = time.monotonic() < self._resting.get(partition, 0.0)
+            if partition not in self._assigned and self._left[partition] > 0 and not rests:
+                self._assigned.add(partition)
+                begun.append(TopicPartition(self._of.topic, partition, self._next[partition]))
         if begun:
             self._connected().incremental_assign(begun)
 
     def _leave(self, partition: int) -> None:
-        """The partition is read no more, until another order comes."""
-        if self._left.pop(partition, None) is not None:
+        """The partition is read no more, for now."""
+        if partition in self._assigned:
+            self._assigned.discard(partition)
             self._connected().incremental_unassign([TopicPartition(self._of.topic, partition)])
 
     def _read(self, order: TopicOrder) -> None:
@@ -213,7 +210,7 @@ class TopicReader:
         ends: dict[int, int] = {}  # where a partition ended, behind its last markers
         for message in messages:
             error, partition = message.error(), message.partition()
-            if partition not in self._left:
+            if partition not in self._assigned:
                 continue
             if error is None:
                 found.setdefault(partition, []).append(_record(message))
@@ -224,12 +221,12 @@ class TopicReader:
         if found or ends:
             self._trouble = ""
         beyond = {one for one, offset in ends.items() if offset > self._next.get(one, offset)}
-        news = (beyond | found.keys()) & self._left.keys()
+        news = (beyond | found.keys()) & self._assigned
         if not news:
             return
         now = described(self._context.admin, self._of.topic)
         if now is None or now.topic_id != order.topic_id:
-            self._drop_assignment()  # none of it is of the topic that was to be read
+            self._let_go()  # none of it may be of the topic that was to be read
             self._look_at = 0.0
             return
         for partition in sorted(news):
