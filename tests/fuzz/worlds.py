@@ -204,10 +204,10 @@ class Plain(World):
     def forget(self, partition: int) -> None:
         """Who waits and listens, and in which order messages come again."""
         core = self.cores[partition]
-        core._consumers = ConsumerRoom(
-            partition, self.partitions, core._streams, self._limits, core._captures, self._read_log
+        ConsumerRoom.__init__(  # in place: other parts of the shard hold it
+            core._consumers,
+            *(partition, self.partitions, core._streams, self._limits, core._captures, self._read_log),
         )
-        core._dispatcher._consumers = core._consumers
         core._consumers.load()
         self.forget_order(partition, None)
 
