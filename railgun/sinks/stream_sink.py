@@ -51,7 +51,8 @@ class StreamSink(BaseModel):
 
     Unknown fields, settings that are railgun's own, and secrets that are written out are refused; an error never shows a value.
     ``transforms`` are Connect's, in their order, behind the filter that lets only messages through: each has its settings, ``type``
-    among them. ``settings`` are more settings of the connector. ``dead_letters`` names the topic for records that a converter or a transform cannot read; it is never one of railgun's.
+    among them. ``settings`` are more settings of the connector. ``dead_letters`` names the topic for records that a converter or a
+    transform cannot read; it is never one of railgun's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
