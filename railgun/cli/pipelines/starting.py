@@ -107,6 +107,7 @@ class Job:
         return done.result()
 
     def _cancel(self, done: Future[Any]) -> None:
+        self.spark.sparkContext.setLogLevel("OFF")  # what is cut off now is not an error
         for query in self.spark.streams.active:
             query.stop()
         self.spark.sparkContext.cancelAllJobs()
