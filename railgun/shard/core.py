@@ -269,10 +269,10 @@ class ShardCore:
         self._consumers.aborted()
         self._staging.aborted()
         self._long_calls.aborted()
+        self.adopting.stream_changed()
         if self._open.structural:
             self._read()
             self._sourcing.reload()
-            self.adopting.stream_changed()
             return
         self._captures.load()
         if self.partition == REGISTRAR:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -113,7 +115,7 @@ def test_a_worker_is_killed_in_mid_copy_and_another_one_shares_its_shards(
         assert told.error is None
 
 
-@pytest.mark.rule("TOP-12", "TOP-13", "TOP-11")
+@pytest.mark.rule("TOP-12", "TOP-13", "TOP-11", "TOP-14")
 def test_a_topic_that_grows_is_cut_and_is_made_anew(
     topic: ForeignTopic, rg: railgun.Railgun, name: str
 ) -> None:
@@ -151,7 +153,7 @@ def said(stream: railgun.Stream) -> str:
     return "" if error is None else error.description
 
 
-@pytest.mark.rule("TOP-10", "TOP-03", "TOP-14")
+@pytest.mark.rule("TOP-10", "TOP-03")
 def test_a_full_stream_makes_its_topic_wait(kafka_bootstrap: str, rg: railgun.Railgun, name: str) -> None:
     """The topic comes only after the stream."""
     topic = ForeignTopic(kafka_bootstrap, create=False)
@@ -222,7 +224,31 @@ def rejected(cell: Cell) -> Iterator[Message]:
         reader.close()
 
 
-@pytest.mark.rule("TOP-03")
-def test_topics_of_railgun_are_not_adopted(rg: railgun.Railgun, shared_cell: Cell) -> None:
+@pytest.mark.rule("TOP-13", "TOP-04")
+def test_copying_begins_at_a_time(topic: ForeignTopic, rg: railgun.Railgun, name: str) -> None:
+    topic.write(0, 30)
+    begin = datetime.now(UTC) + timedelta(milliseconds=2)
+    wait_until(lambda: datetime.now(UTC) > begin + timedelta(milliseconds=2), "a later time", pause=0.001)
+    topic.write(30, 20)
+    source = railgun.TopicSource(topic=topic.name, subject="since.p{partition}", opt_start_time=begin)
+    stream = rg.create_stream(name, topics=[source])
+    holds(stream, 20)
+    in_order(values(stream), list(range(30, 50)))
+    assert {one.subject for one in stream.read()} == {"since.p0", "since.p1", "since.p2"}
+
+
+@pytest.mark.rule("TOP-02", "TOP-03", "TOP-04")
+def test_topics_that_are_not_adopted(rg: railgun.Railgun, shared_cell: Cell) -> None:
+    source = railgun.TopicSource
+    wrong = {
+        "is railgun's own": [Names(shared_cell.prefix).commands],
+        "the same topic twice": ["orders", source(topic="orders", subject="other.{key}")],
+        "{what} is not one of": [source(topic="orders", subject="orders.{what}")],
+        "is not a valid name": ["no/topic"],
+    }
+    for text, topics in wrong.items():
+        with pytest.raises(railgun.InvalidStreamConfig, match=re.escape(text)):
+            rg.create_stream("WRONG", topics=topics)
+    rg.create_stream("RIGHT", subjects=["right"])
     with pytest.raises(railgun.InvalidStreamConfig, match="is railgun's own"):
-        rg.create_stream("OWN", topics=[Names(shared_cell.prefix).commands])
+        rg.update_stream("RIGHT", topics=[Names(shared_cell.prefix).commands])
