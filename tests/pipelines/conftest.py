@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 import railgun
 from tests.support.cell import Cell
 from tests.support.checkout import TOP, environment
-from tests.support.spark_session import spark as spark  # a fixture
 from tests.support.waiting import wait_until
 from topologies.pipelines.parts.place import Place
 
@@ -26,23 +23,11 @@ Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's client leaves its sockets to the collector, at any moment of a test."""
+    """A busy machine is not a defect, and the first test starts a broker, a worker and Spark."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-            item.add_marker(
-                pytest.mark.timeout(600)
-            )  # a busy machine is not a defect; the first one starts a broker, a worker and Spark
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """And never to a later test, which would fail for it."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
