@@ -23,7 +23,7 @@ first  then                        value
 ``t``  incarnation, subject        CounterTotal
 ``f``  incarnation, number         FeedRecord of a consumer that reads for another stream
 ``l``  incarnation, source         OriginRecord of a stream that this one copies
-``a``  incarnation, number, topic  AdoptedPartition: how far the stream has copied that partition of a Kafka topic
+``j``  incarnation, number, topic  AdoptedPartition: how far the stream has copied that partition of a Kafka topic
 ``y``  incarnation                 totals of messages below this sequence are strays: 8 bytes, and the subject that was reached
 =====  ==========================  =======================================
 """
@@ -53,7 +53,7 @@ TOTAL = b"t"
 STRAY_TOTALS = b"y"
 FEED = b"f"
 ORIGIN = b"l"
-ADOPTED = b"a"
+ADOPTED = b"j"
 OF_A_STREAM = (
     *(BLOCK, REMOVED, OFFSET, IDS, BODY, VALUE, CONSUMERS_MADE, CONSUMER, PENDING, GIVEN_UP),
     *(TOTAL, STRAY_TOTALS, FEED, ORIGIN, ADOPTED),
