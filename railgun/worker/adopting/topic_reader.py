@@ -55,6 +55,7 @@ class TopicReader:
         self._consumer: Consumer | None = None
         self._followed: dict[int, int] = {}  # by partition: the number of its last order
         self._next: dict[int, int] = {}  # the offset behind what was handed over
+        self._by: dict[int, int] = {}  # by partition: the number of the order by which that was read
         self._left: dict[int, int] = {}  # of partitions that are read: how many records more
         self._topic_id = ""
         self._resting: dict[int, float] = {}  # partitions that could not be read: when to try again
@@ -129,8 +130,8 @@ class TopicReader:
             consumer.close()
 
     def _forget_all(self) -> None:
+        """Nothing is read; what was handed over stays so, and is not read again by the same order."""
         self._followed.clear()
-        self._next.clear()
         self._left.clear()
         self._resting.clear()
 
@@ -163,7 +164,13 @@ class TopicReader:
             self._tell(TopicSeen(self._of, error=text))
             return
         source, consumer = order.source, self._connected()
-        seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
+        try:
+            seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
+        except KafkaException as error:
+            # A partition has no leader, say: the others are read on.
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            self._tell(TopicSeen(self._of, error=self._in_words(error.args[0])))
+            return
         self._unreadable.clear()
         self._tell(TopicSeen(self._of, found.topic_id, seen, self._trouble))
 
@@ -178,6 +185,7 @@ class TopicReader:
         """Partitions whose orders are new are read from where these say, or no more."""
         if order.topic_id != self._topic_id:
             self._drop_assignment()
+            self._by.clear()
             self._topic_id = order.topic_id
         begun = []
         for partition, one in order.partitions.items():
@@ -194,8 +202,10 @@ class TopicReader:
             if one.most:
                 self._left[partition] = one.most
                 if not reads_on:
-                    self._next[partition] = one.offset
-                    begun.append(TopicPartition(self._of.topic, partition, one.offset))
+                    if self._by.get(partition) != one.number:
+                        self._next[partition] = one.offset
+                    begun.append(TopicPartition(self._of.topic, partition, self._next[partition]))
+                self._by[partition] = one.number
         if begun:
             self._connected().incremental_assign(begun)
 
