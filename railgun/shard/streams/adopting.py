@@ -92,6 +92,9 @@ class Adopting:
                 for state in self._streams
                 for source in state.config.topics or ()
             }
+            # A topic that comes back begins at its position, whatever was ordered before (TOP-14).
+            kept = self._readings.items()
+            self._readings = {place: one for place, one in kept if place[0] in self._orders}
         return self._orders
 
     def _order_for(self, state: OwnedStream, source: TopicSource) -> TopicOrder:
@@ -99,12 +102,14 @@ class Adopting:
         known = state.adopted.partitions(source.topic)
         orders = {}
         for partition, entry in known.items():
-            reading = self._readings.get((of, partition))
-            if reading is None:
-                reading = self._readings[of, partition] = _Reading(offset=entry.position)
+            reading = self._reading((of, partition), entry)
             orders[partition] = PartitionOrder(reading.number, reading.offset, reading.most)
         topic_id = next((entry.topic_id for entry in known.values()), "")
         return TopicOrder(source, topic_id, orders)
+
+    def _reading(self, place: Place, entry: AdoptedPartition) -> _Reading:
+        """The order of the partition's reader; one that has none yet begins at the position."""
+        return self._readings.setdefault(place, _Reading(offset=entry.position))
 
     def _order(self, place: Place, entry: AdoptedPartition, most: int = UNLIMITED) -> None:
         """The reader of the partition reads from the position on, so much at most."""
@@ -179,11 +184,14 @@ class Adopting:
         if state is None or isinstance(culprit, TopicSeen):
             return
         entry = state.adopted.partitions(culprit.of.topic).get(culprit.partition)
-        if entry is None or entry.topic_id != culprit.topic_id or entry.position >= culprit.reached:
+        if entry is None or entry.topic_id != culprit.topic_id:
             return
+        if not culprit.after <= entry.position < culprit.reached:
+            return  # it is not the next, and was not looked at: what failed is not its fault
         drain.touch(state)
         for record in culprit.records:
-            self._pass_over(culprit, record, entry, reason, drain)
+            if record.offset >= entry.position:
+                self._pass_over(culprit, record, entry, reason, drain)
         entry.position = culprit.reached
         state.adopted.put(culprit.of.topic, culprit.partition, entry)
 
@@ -192,7 +200,7 @@ class Adopting:
             log.error("the stream %s: %s", state.name, seen.error)
         state.adopted.errors[seen.of.topic] = seen.error
         known = state.adopted.partitions(seen.of.topic)
-        beyond = {one: self._readings.setdefault((seen.of, one), _Reading()).beyond_since for one in known}
+        beyond = {one: self._reading((seen.of, one), entry).beyond_since for one, entry in known.items()}
         moved = follow_look(seen, state, drain.moment, beyond)
         for partition, since in beyond.items():
             self._readings[seen.of, partition].beyond_since = since
@@ -201,6 +209,12 @@ class Adopting:
         for partition in moved:
             entry = state.adopted.partitions(seen.of.topic)[partition]
             self._order((seen.of, partition), entry)
+        for partition in {one.partition for one in seen.partitions if one.unreadable} - set(moved):
+            # Its offset is gone, and the position is not: it has begun its order anew, far behind the position.
+            entry = state.adopted.partitions(seen.of.topic)[partition]
+            order = self._reading((seen.of, partition), entry)
+            if order.most and order.offset != entry.position:
+                self._order((seen.of, partition), entry, order.most)
 
     def _fetched(self, fetch: TopicFetch, state: OwnedStream, drain: OpenDrain) -> None:
         entry = state.adopted.partitions(fetch.of.topic).get(fetch.partition)
@@ -208,7 +222,7 @@ class Adopting:
         if entry is None or entry.topic_id != fetch.topic_id:
             return  # of a topic that was deleted since
         entry.end = max(fetch.end, fetch.reached)
-        reading = self._readings.setdefault(place, _Reading())
+        reading = self._reading(place, entry)
         if not reading.most or fetch.reached <= entry.position:
             return
         if fetch.after > entry.position:

@@ -26,8 +26,8 @@ def follow_look(seen: TopicSeen, state: OwnedStream, now: int, beyond: dict[int,
     ``beyond``: for each known partition since when its position is behind its end, 0: it is not.
     """
     topic, known = seen.of.topic, state.adopted.partitions(seen.of.topic)
-    if not seen.topic_id:
-        return []
+    if not seen.topic_id or not seen.partitions:
+        return []  # nothing is known of it now: neither that it is another topic, nor where that begins
     if known and {entry.topic_id for entry in known.values()} != {seen.topic_id}:
         beyond.clear()
         return _begin_anew(seen, state)

@@ -167,7 +167,12 @@ class TopicReader:
             self._let_go()  # a consumer learns of new partitions only after minutes (seen)
             self._known_partitions = found.partitions
         source, consumer = order.source, self._connected()
-        seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
+        try:
+            seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
+        except KafkaException as error:
+            # A partition has no leader, say: the others are read on.
+            self._tell(TopicSeen(self._of, error=self._in_words(error.args[0])))
+            return
         self._unreadable.clear()
         self._tell(TopicSeen(self._of, found.topic_id, seen, self._trouble))
 

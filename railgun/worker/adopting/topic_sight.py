@@ -39,7 +39,10 @@ def described(admin: AdminClient, topic: str) -> Described | None:
 def partitions_seen(
     consumer: Consumer, source: TopicSource, count: int, known: Iterable[int], unreadable: Iterable[int]
 ) -> list[PartitionSeen]:
-    """The bounds of all partitions; of those that are not ``known`` also where the source begins. Raises KafkaException."""
+    """The bounds of all partitions; of those that are not ``known`` also where the source begins. Raises KafkaException.
+
+    Empty when a partition is not there yet, or no more: one that was left out would be taken for one that was added later (TOP-13).
+    """
     ask, places = by_consumer(consumer), [(source.topic, number) for number in range(count)]
     low = offsets(ask, dict.fromkeys(places, FIRST)).check()
     high = offsets(ask, dict.fromkeys(places, LAST)).check()
@@ -50,8 +53,12 @@ def partitions_seen(
         fresh = [place for place in places if place[1] not in begun]
         since = offsets(ask, dict.fromkeys(fresh, millis)).check() if fresh else {}
         starts = {place: high[place] if offset < 0 else offset for place, offset in since.items()}
+    if any(
+        place not in low or place not in high or not (place in starts or place[1] in begun)
+        for place in places
+    ):
+        return []
     return [
         PartitionSeen(place[1], low[place], high[place], starts.get(place, low[place]), place[1] in told)
         for place in places
-        if place in low and place in high
     ]

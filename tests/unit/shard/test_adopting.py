@@ -354,3 +354,87 @@ def test_one_by_one_gives_what_columns_give() -> None:
         made.copy_all()
     assert quick.texts() == slow.texts()
     assert [quick.message(n).subject for n in range(1, 24)] == [slow.message(n).subject for n in range(1, 24)]
+
+
+@pytest.mark.rule("TOP-08")
+def test_a_record_that_is_not_the_next_is_never_passed() -> None:
+    """A stream may have become full at a record of the same fetch; whatever fails then, those between are not lost."""
+    made = adopter(6)
+    parts = made.fetch(0).parts()
+    made._deliver(made.core, made.core.refuse(parts[3], "ValueError: odd"))
+    assert (made.position(0), made.rejected) == (0, [])
+    made.copy_all()
+    assert len(made.texts()) == 6
+    made._deliver(made.core, made.core.refuse(parts[3], "ValueError: odd"))
+    assert made.rejected == []
+
+
+@pytest.mark.rule("TOP-09")
+@pytest.mark.parametrize("limits", [{"max_stream_bytes": 500}, {"max_store_bytes": 500}, {}])
+def test_a_record_that_is_larger_than_the_stream_holds_up_no_others(limits: dict[str, int]) -> None:
+    made = Adopter(**limits)
+    assert "error" not in made.make(**({} if limits else {"max_bytes": 500, "discard": "new"}))
+    made.topic.add(0, b"x" * 600)
+    made.topic.add(0, b"fits")
+    made.look()
+    made.copy_all()
+    assert made.texts() == [b"fits"]
+    assert [one.place for one in made.rejected] == ["orders/0/0"]
+
+
+@pytest.mark.rule("TOP-09")
+def test_a_note_does_not_quote_all_of_a_record() -> None:
+    made = Adopter()
+    made.make(allow_rollup_hdrs=True)
+    made.topic.add(0, b"", headers=((h.ROLLUP, b"z" * 50_000),))
+    made.look()
+    made.copy_all()
+    assert len(made.info()["partitions"][0]["note"]) < 1_000
+    assert len(made.rejected) == 1
+
+
+@pytest.mark.rule("TOP-11")
+def test_a_reader_that_began_anew_where_records_are_gone_goes_on_at_the_position() -> None:
+    made = adopter(6)
+    made.decide(made.fetch(0, 5))
+    assert made.core.adopting.orders()[made.of].partitions[0].offset == 0
+    made.topic.low[0] = 4
+    made.look(unreadable=(0,))
+    order = made.core.adopting.orders()[made.of].partitions[0]
+    assert (order.number, order.offset) == (2, 5)
+    made.look(unreadable=(0,))  # told again of the same order: it is not repeated without end
+    assert made.core.adopting.orders()[made.of].partitions[0] == order
+    assert made.state.adopted.partitions(TOPIC)[0].lost == 0
+
+
+@pytest.mark.rule("TOP-12", "TOP-13")
+def test_a_look_without_partitions_says_nothing() -> None:
+    made = Adopter()
+    made.make(topics=[{"topic": TOPIC, "start": "end"}])
+    made.look(start="end")
+    made.topic.topic_id = "id-2"
+    made.decide(TopicSeen(made.of, "id-2"))  # made anew, and its partitions are not there yet
+    made.topic.add(0, b"new")
+    made.look(start="end")
+    made.copy_all()
+    assert made.texts() == [b"new"]
+
+
+@pytest.mark.rule("TOP-14")
+def test_a_topic_that_waited_when_it_was_removed_comes_back_reading() -> None:
+    made = adopter(5, max_msgs=2, discard="new")
+    made.decide(made.fetch(0))
+    assert made.core.adopting.orders()[made.of].partitions[0].most == 0
+    made.ask(
+        f"STREAM.UPDATE.{STREAM}", {"name": STREAM, "max_msgs": 9, "discard": "new", "subjects": ["own"]}
+    )
+    assert made.core.adopting.orders() == {}
+    made.now += 20 * SECOND
+    made.decide()
+    config = {"name": STREAM, "max_msgs": 9, "discard": "new", "topics": [{"topic": TOPIC}]}
+    assert "error" not in made.ask(f"STREAM.UPDATE.{STREAM}", config)
+    made.look()
+    order = made.core.adopting.orders()[made.of].partitions[0]
+    assert (order.offset, order.most > 0) == (2, True)
+    made.copy_all()
+    assert len(made.texts()) == 5

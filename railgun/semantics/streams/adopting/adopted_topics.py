@@ -15,6 +15,7 @@ from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded, possible
 
 _SCHEMA = "adopted_partition"
+_LONGEST_REASON = 500  # characters: it may quote the record, and is written with every position
 
 
 @dataclass(slots=True)
@@ -37,7 +38,8 @@ class AdoptedPartition:
     def pass_over(self, offset: int, reason: str) -> None:
         """A record can never be stored: it is kept in ``rejected``, and told (TOP-09)."""
         self.passed += 1
-        self.note = f"{self.passed} not copied, the last was the record at offset {offset}: {reason}"
+        told = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+        self.note = f"{self.passed} not copied, the last was the record at offset {offset}: {told}"
 
     def lose(self, count: int, why: str) -> None:
         """Records are gone that were not copied (TOP-11, TOP-12)."""
@@ -59,8 +61,7 @@ class AdoptedTopics:
     def load(self) -> None:
         """Read all back from the table."""
         for key, data in self._overlay.scan(self._prefix):
-            topic = key[len(self._prefix) + keys.NUMBER_BYTES :].decode("utf-8")
-            partition = keys.number_in(key[len(self._prefix) :])
+            topic, partition = decoded(key, _place_in, key[len(self._prefix) :])
             self._known.setdefault(topic, {})[partition] = decoded(key, _decode, data)
 
     def partitions(self, topic: str) -> dict[int, AdoptedPartition]:
@@ -92,6 +93,10 @@ def encode(entry: AdoptedPartition) -> bytes:
     """The entry as the table holds it."""
     fields = ("topic_id", "position", "passed", "lost", "note")
     return wire.encode(_SCHEMA, {name: getattr(entry, name) for name in fields})
+
+
+def _place_in(key: bytes) -> tuple[str, int]:
+    return key[keys.NUMBER_BYTES :].decode("utf-8"), keys.number_in(key)
 
 
 def _decode(data: bytes) -> AdoptedPartition:

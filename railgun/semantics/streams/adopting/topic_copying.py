@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from railgun.model import headers as h
+from railgun.model import refusals
 from railgun.model.headers import HeaderList, Headers
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import TopicSource
@@ -72,7 +73,7 @@ def copy_record(target: Target, mapping: TopicMapping, record: TopicRecord) -> R
     largest = largest_copy(state.config)
     found = examine(state, message, target.platform, target.room, target.log, target.read, largest=largest)
     if isinstance(found, Refusal):
-        return found
+        return refusals.MESSAGE_TOO_LARGE if comes_later(found) and _never_fits(target, message) else found
     if isinstance(found, Examined):
         keep(state, found, target.time, target.log)
         target.room -= state.bytes - before
@@ -82,6 +83,14 @@ def copy_record(target: Target, mapping: TopicMapping, record: TopicRecord) -> R
 def comes_later(refusal: Refusal) -> bool:
     """Whether the record may be stored later: the stream is full or sealed (TOP-10)."""
     return refusal.err_code in WAITED_FOR
+
+
+def _never_fits(target: Target, message: NewMessage) -> bool:
+    """Whether the record is larger than the stream may ever be: it would hold up all others for good (TOP-09)."""
+    config, platform = target.state.config, target.platform
+    of_stream = config.max_bytes if config.max_bytes > 0 else platform.max_stream_bytes
+    size = target.state.measure.of(message.subject, h.block_size(message.headers), message.payload)
+    return any(0 < most < size for most in (of_stream, platform.max_store_bytes))
 
 
 def copy_all(target: Target, mapping: TopicMapping, records: Sequence[TopicRecord]) -> bool:
