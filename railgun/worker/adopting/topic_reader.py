@@ -130,13 +130,14 @@ class TopicReader:
             consumer.close()
 
     def _forget_all(self) -> None:
-        """Nothing is read; what was handed over stays so, and is not read again by the same order."""
+        """What was handed over stays so: the same order does not read it again."""
         self._followed.clear()
         self._left.clear()
         self._resting.clear()
 
-    def _tell(self, given: TopicFetch | TopicSeen) -> None:
-        self._hand_over([given])
+    def _tell(self, seen: TopicSeen) -> None:
+        if not self._stopping:  # another reader may have told something newer by now
+            self._hand_over([seen])
 
     def _connected(self) -> Consumer:
         if self._consumer is None:
@@ -163,11 +164,11 @@ class TopicReader:
             self._drop_assignment()
             self._tell(TopicSeen(self._of, error=text))
             return
-        source, consumer = order.source, self._connected()
+        known, consumer = order.partitions, self._connected()
         try:
-            seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
+            seen = partitions_seen(consumer, order.source, found.partitions, known, self._unreadable)
         except KafkaException as error:
-            # A partition has no leader, say: the others are read on.
+            # A partition has no leader, say: others are read on.
             self._look_at = time.monotonic() + _LOOK_SECONDS
             self._tell(TopicSeen(self._of, error=self._in_words(error.args[0])))
             return
