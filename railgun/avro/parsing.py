@@ -15,20 +15,24 @@ from railgun.errors import ConfigError
 AvroSchema = Mapping[str, Any] | Sequence[Any] | str
 
 FINGERPRINTS: Final = range(2**31)  # what readers in Java and Spark take for an id: four bytes, not negative
+_NO_SCHEMA: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+    avro_schema.SchemaParseException,
+)
 _FOR_PEOPLE: Final = frozenset({"doc", "railgun-id"})
 
 
 def parsed(schema: AvroSchema, what: str = "this") -> Any:
     """The schema as fastavro uses it: a schema, or its JSON as text. Raises ConfigError that begins with ``what``."""
     try:
-        read = json.loads(schema) if isinstance(schema, str) and schema.lstrip()[:1] in "{[" else schema
+        read = json.loads(schema) if isinstance(schema, str) and schema.lstrip()[:1] in '{["' else schema
         return fastavro.parse_schema(read, named_schemas={})  # type: ignore[arg-type]
-    except (ValueError, KeyError, TypeError, AttributeError, avro_schema.SchemaParseException) as error:
-        raise ConfigError(f"{what} is not a valid Avro schema: {error}") from error
     except avro_schema.UnknownType as error:
         raise ConfigError(
             f"{what} is not a valid Avro schema: it names the unknown type {error.name}"
         ) from error
+    except _NO_SCHEMA as error:
+        raise ConfigError(f"{what} is not a valid Avro schema: {error}") from error
 
 
 def full_name(schema: Any) -> str | None:

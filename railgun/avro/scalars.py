@@ -39,6 +39,7 @@ class NoSuchType(Exception):
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - of local times, which have no zone
 _MICROSECOND: Final = (EPOCH.replace(microsecond=1)) - EPOCH
+_EDGES: Final = (1, 9999)  # years in which a time may be another year's in UTC
 _LONGS: Final = range(-(2**63), 2**63)
 
 
@@ -49,6 +50,8 @@ def _logical(base: str, name: str, **more: int) -> dict[str, Any]:
 def _aware(value: Any) -> Any:
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"{value} has no time zone: give one, or declare the field as NaiveDatetime")
+    if isinstance(value, datetime) and value.year in _EDGES:
+        value.astimezone(UTC)  # OverflowError: no reader could make a datetime of it
     return value
 
 

@@ -69,7 +69,9 @@ class SchemaFolder:
     def schema(self, schema_id: int) -> Any:
         """The schema of that id, or None. Raises RegistryUnavailable."""
         if schema_id not in self._by_id:
-            self._load()
+            damage = self._load()
+            if damage is not None and schema_id not in self._by_id:
+                raise damage  # it may be the one that is asked for
         return self._by_id.get(schema_id)
 
     def versions(self, record: str) -> dict[int, str]:
@@ -79,8 +81,10 @@ class SchemaFolder:
             for file in self._files(record)
         }
 
-    def _load(self) -> None:
+    def _load(self) -> RegistryUnavailable | None:
+        """Read all files; what is wrong with the first of those that cannot be read, which is no harm to the others."""
         found: dict[int, tuple[Path, Any]] = {}
+        damage: RegistryUnavailable | None = None
         try:
             folders = sorted(one for one in self._folder.iterdir() if one.is_dir())
         except FileNotFoundError:
@@ -89,7 +93,11 @@ class SchemaFolder:
             raise self._unavailable(error) from error
         for folder in folders:
             for file in self._files(folder.name):
-                schema = self._read(file, folder.name)
+                try:
+                    schema = self._read(file, folder.name)
+                except RegistryUnavailable as error:
+                    damage = damage or error
+                    continue
                 number = fingerprint(schema)
                 first = found.setdefault(number, (file, schema))
                 if fingerprint(first[1]) == number and full_name(first[1]) != full_name(schema):
@@ -98,6 +106,7 @@ class SchemaFolder:
                     )
         with self._lock:
             self._by_id.update({number: schema for number, (_, schema) in found.items()})
+        return damage
 
     def _files(self, record: str) -> list[Path]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ from railgun.errors import ConfigError
 T = TypeVar("T")
 _NOT_FOUND: Final = 404
 _REFUSED: Final = (409, 422)
+_LONGEST_REASON: Final = 300  # of what a proxy says instead of the registry
+_GARBAGE: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _ATTEMPTS: Final = 2  # the first may meet a connection that the registry has closed meanwhile
 
 
@@ -56,7 +59,7 @@ class SchemaRegistry:
 
     def __repr__(self) -> str:
         parts = urlsplit(self._url)  # without the password that it may have
-        return f"SchemaRegistry('{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}')"
+        return f"SchemaRegistry('{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}')"
 
     def close(self) -> None:
         """Close the connections to the registry; the next call opens new ones."""
@@ -76,9 +79,9 @@ class SchemaRegistry:
         from confluent_kafka.schema_registry import Schema
 
         given = Schema(json.dumps(schema), "AVRO")
-        known = self._ask(lambda: self._client().lookup_schema(record, given), absent=None)
+        known = self._ask(lambda: int(self._client().lookup_schema(record, given).schema_id), absent=None)
         if known is not None:
-            return int(known.schema_id)
+            return int(known)
         found = differences(
             parsed(schema),
             [(f"version {number}", parsed(text)) for number, _, text in self._all(record)],
@@ -88,7 +91,7 @@ class SchemaRegistry:
             raise IncompatibleSchema(record=record, differences=found)
         if not self._register:
             raise UnknownSchema(record=record, registry=repr(self))
-        return int(self._ask(lambda: self._client().register_schema(record, given), record=record))
+        return int(self._ask(lambda: int(self._client().register_schema(record, given)), record=record))
 
     def schema(self, schema_id: int) -> Any:
         """The schema of that id, or None. Raises RegistryUnavailable, and UnreadableEvent for a schema that is not Avro."""
@@ -99,19 +102,24 @@ class SchemaRegistry:
             raise UnreadableEvent(
                 f"its schema {schema_id} is {found.schema_type} and not AVRO", schema_id=schema_id
             )
-        return parsed(found.schema_str, f"the schema {schema_id} of {self!r}")
+        try:
+            return parsed(found.schema_str)
+        except ConfigError as error:
+            raise RegistryUnavailable(
+                registry=repr(self), reason=f"of its schema {schema_id}, {error}"
+            ) from error
 
     def versions(self, record: str) -> dict[int, str]:
         """The schemas of a record by their ids, as JSON, oldest first. Raises RegistryUnavailable."""
         return {schema_id: text for _, schema_id, text in self._all(record)}
 
     def _all(self, record: str) -> list[tuple[int, int, str]]:
-        numbers = self._ask(lambda: self._client().get_versions(record), absent=[])
-        found = []
-        for number in sorted(numbers):
-            one = self._ask(lambda number=number: self._client().get_version(record, number))  # type: ignore[misc]
-            found.append((number, int(one.schema_id), one.schema.schema_str))
-        return found
+        numbers = self._ask(lambda: sorted(map(int, self._client().get_versions(record))), absent=[])
+        return [self._ask(partial(self._version, record, number)) for number in numbers]
+
+    def _version(self, record: str, number: int) -> tuple[int, int, str]:
+        one = self._client().get_version(record, number)
+        return number, int(one.schema_id), one.schema.schema_str
 
     _RAISES: Final = object()
 
@@ -123,20 +131,26 @@ class SchemaRegistry:
         try:
             return call()
         except SchemaRegistryError as error:
-            # One that says 404 without a number of its own does not know the API: the URL is wrong.
-            if error.http_status_code == _NOT_FOUND and absent is not self._RAISES and error.error_code:
+            # One that says 404 without a number of its own (here -1) does not know the API: the URL is wrong, or a proxy stands alone.
+            known = error.http_status_code == _NOT_FOUND and (error.error_code or -1) > 0
+            if known and absent is not self._RAISES:
                 return absent
             if record and error.http_status_code in _REFUSED:
                 raise IncompatibleSchema(
                     record=record, differences=[f"the registry refuses it: {error.error_message}"]
                 ) from error
+            said = str(error.error_message)[:_LONGEST_REASON]
             raise RegistryUnavailable(
-                registry=repr(self), reason=f"it answers {error.http_status_code}: {error.error_message}"
+                registry=repr(self), reason=f"it answers {error.http_status_code}: {said}"
             ) from error
         except (httpx2.HTTPError, OSError) as error:
             late = isinstance(error, httpx2.TimeoutException)
             reason = "it does not answer in time" if late else str(error) or repr(error)
             raise RegistryUnavailable(registry=repr(self), reason=reason) from error
+        except _GARBAGE as error:  # the client takes whatever it is answered for what it wants
+            raise RegistryUnavailable(
+                registry=repr(self), reason=f"it does not answer as a registry does ({error!r})"
+            ) from error
 
     def _client(self) -> Any:
         with self._lock:
@@ -150,5 +164,5 @@ class SchemaRegistry:
                 try:
                     self._made = SchemaRegistryClient.new_client(dict(self._settings))
                 except (ValueError, TypeError) as error:
-                    raise ConfigError(f"{self._url!r} is not a valid registry: {error}") from error
+                    raise ConfigError(f"{self!r} is not a valid registry: {error}") from error
             return self._made

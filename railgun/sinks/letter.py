@@ -16,6 +16,8 @@ ERRORS: Final = "__connect.errors."
 REASON: Final = "Sink-Reason"
 NAME: Final = "Sink-Name"
 SUBJECT: Final = "Sink-Subject"
+LEFT_OUT: Final = "Sink-Headers-Left-Out"  # how many; the record in the log has them
+_ROOM: Final = h.MAX_HEADER_BYTES - 1024  # for what a publish adds
 _NOTED: Final = {
     h.LOG_SEQUENCE: "Sink-Sequence",
     h.LOG_TIME: "Sink-Time",
@@ -54,15 +56,12 @@ def letter_of(sink: str, record: Message) -> Letter:
     headers: list[tuple[str, str | bytes]] = [(NAME, sink), (REASON, _line(reason))]
     key = record.key()
     subject = subject_of(key) if isinstance(key, bytes) else None
-    if subject is not None:
+    if subject is not None and len(subject) <= _LONGEST:
         headers.append((SUBJECT, subject))
     headers += [(_NOTED[name], value) for name, value in given if name in _NOTED]
     headers += [(name, value[:_LONGEST]) for name, value in given if name.startswith(ERRORS)]
-    headers += [
-        (name, value)
-        for name, value in given
-        if not name.startswith((*_SPENT, ERRORS)) and name not in _NOTED
-    ]
+    own = [one for one in given if not one[0].startswith((*_SPENT, ERRORS)) and one[0] not in _NOTED]
+    headers = _with_own(headers, own)
     value = record.value()
     payload = value if isinstance(value, bytes) else b""
     return Letter(payload, headers, _id(sink, origin, record), origin, reason)
@@ -73,6 +72,30 @@ def _id(sink: str, origin: str, record: Message) -> str:
     _, made = record.timestamp()  # Connect keeps that of the record in the log
     digest = hashlib.sha256(f"{sink}\0{origin}\0{made}".encode()).hexdigest()[:32]
     return f"dead-letter-{digest}"
+
+
+def _with_own(headers: list[tuple[str, str | bytes]], own: h.HeaderList) -> list[tuple[str, str | bytes]]:
+    """The headers with those of the message, as far as a publish takes them: one letter must not hold up all others.
+
+    Records of topics that streams adopt may have names that no publish takes, and a message may have all the headers that fit into one.
+    """
+    room = _ROOM - h.block_size(h.normalise(headers))
+    kept: list[tuple[str, str | bytes]] = []
+    for name, value in own:
+        size = h.block_size([(name, value)])
+        if size <= room and _can_be_published(name):
+            kept.append((name, value))
+            room -= size
+    left_out = len(own) - len(kept)
+    return [*headers, *kept, *([(LEFT_OUT, str(left_out))] if left_out else [])]
+
+
+def _can_be_published(name: str) -> bool:
+    try:
+        h.normalise([(name, b"")])
+    except ValueError:
+        return False
+    return True
 
 
 def _text(value: bytes) -> str:

@@ -34,26 +34,31 @@ class Rest:
     """Requests to one Connect. Raises Refusal, and ConnectUnreachable where there is no answer in time."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"{url!r} is not a valid address of Kafka Connect: use http://host:8083")
         if timeout <= 0:
             raise ConfigError("the timeout of Kafka Connect must be greater than zero")
-        self.url = url.rstrip("/")
+        self.url = _shown(url).rstrip("/")
         self.timeout = timeout
-        self._client = httpx2.Client(base_url=self.url, timeout=timeout, follow_redirects=True)
+        try:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+                raise ValueError("it names no host")
+            self._client = httpx2.Client(base_url=url.rstrip("/"), timeout=timeout, follow_redirects=True)
+        except (ValueError, httpx2.InvalidURL) as error:
+            raise ConfigError(
+                f"{self.url!r} is not a valid address of Kafka Connect: use http://host:8083"
+            ) from error
 
     def close(self) -> None:
         self._client.close()
 
     def call(self, method: str, *path: str, body: Any = None, **query: Query) -> Any:
-        """The answer, decoded from JSON; None if there is none."""
+        """The answer, an object of JSON; None if there is none."""
         address = "/" + "/".join(quote(part, safe="") for part in path)
         deadline = time.monotonic() + self.timeout
         while True:
             try:
                 answer = self._client.request(method, address, json=body, params=query)
-            except httpx2.TransportError as error:
+            except httpx2.RequestError as error:
                 raise ConnectUnreachable(
                     f"no Kafka Connect answers at {self.url} ({_in_words(error)}): start one (`railgun up --connect`), "
                     "or name its address with --connect or RAILGUN_CONNECT"
@@ -74,11 +79,14 @@ class Rest:
         if not answer.content:
             return None
         try:
-            return answer.json()
-        except ValueError as error:
+            found = answer.json()
+        except (ValueError, RecursionError) as error:
             raise ConnectUnreachable(
                 f"what answers at {self.url} is not Kafka Connect: it sends no JSON"
             ) from error
+        if not isinstance(found, dict):
+            raise ConnectUnreachable(f"what answers at {self.url} is not Kafka Connect: it sends no object")
+        return found
 
 
 def _is_starting(answer: httpx2.Response) -> bool:
@@ -96,7 +104,14 @@ def _sentence(answer: httpx2.Response) -> str:
     return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
 
 
-def _in_words(error: httpx2.TransportError) -> str:
+def _shown(url: str) -> str:
+    """The address as errors show it: without an account and its password."""
+    head, _, host = url.rpartition("@")
+    scheme, separator, _ = head.partition("://")
+    return f"{scheme if separator else ''}{separator}{host}"
+
+
+def _in_words(error: httpx2.RequestError) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "it does not answer in time"
     return str(error) or type(error).__name__

@@ -20,15 +20,17 @@ _SECRET_WORDS: Final = (
     "secret",
     "token",
     "credential",
+    "user.info",  # of a schema registry: user:password
     "jaas",
     "user.info",
     "api.key",
     "private.key",
     "access.key",
 )
-# user:password@host, or a parameter of that kind
+# user:password@host, Oracle's user/password@, or a parameter of that kind
 _IN_URL: Final = re.compile(
-    r"//[^/@\s]*:[^/@\s]*@|[?&;](?:password|passwd|pwd|sslpassword)=(?!\$\{)", re.IGNORECASE
+    r"//[^/@\s]*:[^/@\s]*@|:thin:[^/@\s]+/[^@\s]+@|[?&;](?:password|passwd|pwd|sslpassword)=(?!\$\{)",
+    re.IGNORECASE,
 )
 ADVICE: Final = "give a reference that Connect resolves, such as ${env:PG_PASSWORD} or ${file:/etc/connect/pg.properties:password}"
 
@@ -46,7 +48,7 @@ def is_secret(setting: str) -> bool:
 def literal_secret(settings: Mapping[str, str]) -> str | None:
     """The name of a setting that holds a secret, written out; None if there is none. An empty value is not a secret."""
     for name, value in settings.items():
-        if value and is_secret(name) and not is_reference(value):
+        if value and not is_reference(value) and (is_secret(name) or _IN_URL.search(value)):
             return name
     return None
 

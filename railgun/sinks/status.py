@@ -76,15 +76,15 @@ class SinkStatus:
 
 def status_of(config: Mapping[str, str], told: Mapping[str, Any]) -> SinkStatus:
     """The status from a connector's configuration and what Connect tells of it."""
-    connector = told.get("connector", {})
-    number = config.get(INCARNATION, "")
+    connector = told.get("connector") or {}
+    number = str(config.get(INCARNATION, ""))
     return SinkStatus(
         name=str(config.get("name", told.get("name", ""))),
         stream=config.get(STREAM, ""),
         incarnation=int(number) if number.isdecimal() else 0,
         connector_class=config.get("connector.class", ""),
         connector=_one(-1, connector),
-        tasks=tuple(_one(task.get("id", 0), task) for task in told.get("tasks", ())),
+        tasks=tuple(_one(task.get("id", 0), task) for task in told.get("tasks") or ()),
     )
 
 
@@ -93,7 +93,7 @@ def _one(number: int, told: Mapping[str, Any]) -> TaskStatus:
         number,
         str(told.get("state", STARTING)),
         str(told.get("worker_id", "")),
-        reason_in(told.get("trace", "")),
+        reason_in(str(told.get("trace") or "")),
     )
 
 

@@ -29,6 +29,8 @@ def follow_look(seen: TopicSeen, state: OwnedStream, now: int, beyond: dict[int,
     if not seen.topic_id or not seen.partitions:
         return []  # nothing is known of it now: neither that it is another topic, nor where that begins
     if known and {entry.topic_id for entry in known.values()} != {seen.topic_id}:
+        if seen.topic_id in state.adopted.former.get(topic, ()):
+            return []  # told by a broker that lags behind, or late: the id of a topic never comes back
         beyond.clear()
         return _begin_anew(seen, state)
     moved = []
@@ -49,6 +51,7 @@ def _begin_anew(seen: TopicSeen, state: OwnedStream) -> list[int]:
     """TOP-12: another topic of the same name is copied from its beginning; copies of the old one stay."""
     topic = seen.of.topic
     known = dict(state.adopted.partitions(topic))
+    state.adopted.former.setdefault(topic, set()).update(old.topic_id for old in known.values())
     state.adopted.forget(topic)
     for one in seen.partitions:
         entry = AdoptedPartition(seen.topic_id, one.low, end=one.high)

@@ -135,8 +135,9 @@ class TopicReader:
         if consumer is not None:
             consumer.close()
 
-    def _tell(self, given: TopicFetch | TopicSeen) -> None:
-        self._hand_over([given])
+    def _tell(self, seen: TopicSeen) -> None:
+        if not self._stopping:  # another reader may have told something newer by now
+            self._hand_over([seen])
 
     def _connected(self) -> Consumer:
         if self._consumer is None:
@@ -166,9 +167,9 @@ class TopicReader:
         if found.partitions != self._known_partitions:
             self._let_go()  # a consumer learns of new partitions only after minutes (seen)
             self._known_partitions = found.partitions
-        source, consumer = order.source, self._connected()
+        known, consumer = order.partitions, self._connected()
         try:
-            seen = partitions_seen(consumer, source, found.partitions, order.partitions, self._unreadable)
+            seen = partitions_seen(consumer, order.source, found.partitions, known, self._unreadable)
         except KafkaException as error:
             # A partition has no leader, say: the others are read on.
             self._tell(TopicSeen(self._of, error=self._in_words(error.args[0])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from railgun.avro import Events, SchemaFolder, UnreadableEvent, framing, writers
+from railgun.avro import Events, InvalidEvent, SchemaFolder, UnreadableEvent, framing, writers
 from railgun.errors import ConfigError
 
 
@@ -125,3 +126,15 @@ def test_a_schema_that_does_not_fit_the_model_is_said(tmp_path: Path) -> None:
 def test_a_registry_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="is not a valid registry"):
         Events("http://localhost:8081")  # type: ignore[arg-type]
+
+
+def test_a_time_that_no_reader_could_make_is_refused(events: Events) -> None:
+    class Dated(BaseModel):
+        at: datetime
+
+    for at in (datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
+        assert events.decode(events.payload(Dated(at=at)), Dated).at == at
+    for year, hours in ((1, 5), (9999, -5)):
+        edge = datetime(year, 1 if year == 1 else 12, 1 if year == 1 else 31, 23 * (year > 1), tzinfo=UTC)
+        with pytest.raises(InvalidEvent, match="out of range"):
+            events.payload(Dated(at=edge.replace(tzinfo=timezone(timedelta(hours=hours)))))

@@ -145,3 +145,14 @@ def test_threads_that_add_at_once_agree(tmp_path: Path) -> None:
     assert len(ids) == 8
     assert len(set(ids)) == 1
     assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
+
+
+def test_a_damaged_file_is_no_harm_to_other_records(tmp_path: Path) -> None:
+    events = Events(SchemaFolder(tmp_path))
+    payload = events.payload(Placed(id="1", amount=1))
+    (tmp_path / "Other").mkdir()
+    (tmp_path / "Other" / "1.avsc").write_text("{")
+    fresh = Events(SchemaFolder(tmp_path))
+    assert fresh.decode(payload, Placed) == Placed(id="1", amount=1)
+    with pytest.raises(RegistryUnavailable, match=r"Other/1\.avsc cannot be used"):
+        fresh.decode(b"\0\0\0\0\1\2", Placed)  # it may be the schema of that file: a later try may succeed

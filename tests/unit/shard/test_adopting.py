@@ -438,3 +438,20 @@ def test_a_topic_that_waited_when_it_was_removed_comes_back_reading() -> None:
     assert (order.offset, order.most > 0) == (2, True)
     made.copy_all()
     assert len(made.texts()) == 5
+
+
+@pytest.mark.rule("TOP-12")
+def test_a_late_look_at_a_topic_that_is_gone_copies_nothing_twice() -> None:
+    """A broker that lags behind tells the former id for a while."""
+    made = adopter(3)
+    made.copy_all()
+    late = made.seen()
+    made.topic.topic_id = "id-2"
+    made.topic.partitions = [[]]
+    made.topic.add(0, b"new")
+    made.look()
+    made.copy_all()
+    made.decide(late)
+    made.look()
+    made.copy_all()
+    assert made.texts() == [b"0/0", b"0/1", b"0/2", b"new"]

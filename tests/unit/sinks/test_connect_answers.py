@@ -110,6 +110,32 @@ def test_another_program_at_the_address_is_told(server: Answers) -> None:
         connect.list()
 
 
+@pytest.mark.parametrize("body", [b"[]", b"5", b'"text"', b"[" * 100_000])
+def test_json_that_is_none_of_connects_is_told(server: Answers, body: bytes) -> None:
+    server.given = [(200, body)]
+    with Connect(server.url) as connect:
+        for ask in (connect.list, lambda: connect.status("orders"), lambda: connect.delete("orders")):
+            with pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+                ask()
+
+
+def test_no_error_shows_the_password_of_the_address(server: Answers) -> None:
+    server.given = [(200, b"hello")]
+    secret = "hunter2"
+    for url in (server.url, f"http://127.0.0.1:{free_port()}"):
+        with (
+            Connect(url.replace("://", f"://me:{secret}@")) as connect,
+            pytest.raises(ConnectUnreachable) as told,
+        ):
+            connect.list()
+        assert secret not in str(told.value)
+        assert url in str(told.value)
+    for wrong in (f"ftp://me:{secret}@host", f"me:{secret}@host:8083"):
+        with pytest.raises(ConfigError) as refused:
+            Connect(wrong)
+        assert secret not in str(refused.value)
+
+
 def test_an_address_at_which_nobody_listens_is_told_at_once() -> None:
     with Connect(f"http://127.0.0.1:{free_port()}") as connect, pytest.raises(ConnectUnreachable) as told:
         connect.list()
@@ -117,7 +143,10 @@ def test_an_address_at_which_nobody_listens_is_told_at_once() -> None:
     assert isinstance(told.value, ConnectionLost)
 
 
-@pytest.mark.parametrize("url", ["localhost:8083", "ftp://x", "", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8083", "ftp://x", "", "http://", "http://[::1", "http://host:port", "http://host:99999"],
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="not a valid address of Kafka Connect"):
         Connect(url)
@@ -154,6 +183,7 @@ def test_the_state_of_all_in_one_word(one: SinkStatus, word: str) -> None:
 def test_a_status_that_is_not_there_yet_is_a_start() -> None:
     found = status_of({"name": "orders", "railgun.stream": "ORDERS", "railgun.incarnation": "x"}, {})
     assert (found.state, found.incarnation, found.reason) == ("STARTING", 0, "")
+    assert status_of({"name": "orders"}, {"connector": None, "tasks": None}).state == "STARTING"
 
 
 TRACE = "a.ConnectException: Exiting\n\tat x.Y\nCaused by: b.C: outer\n\tat z\nCaused by: java.net.E: Connection refused\n"

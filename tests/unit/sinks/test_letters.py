@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from railgun.model import headers as h
 from railgun.sinks.letter import letter_of
 
 
@@ -102,3 +103,13 @@ def test_a_record_of_somebody_else_is_a_letter_too() -> None:
     assert found.payload == b""
     assert found.origin == "railgun.sink.orders.connect-dlq/0/3"
     assert dict(found.headers) == {"Sink-Name": "orders", "Sink-Reason": ""}
+
+
+def test_one_letter_never_holds_up_the_others_by_its_headers() -> None:
+    """A message may have all headers that fit into one, and a copy of a Kafka record names that no publish takes."""
+    own = [("", b"1"), ("a:b", b"2"), ("c\r\nd", b"3"), ("large", b"x" * 60_000), ("small", b"4")]
+    headers = letter([*own, *OWN, *ERRORS], key=b"s" * 100_000).headers
+    assert h.block_size(h.normalise(headers)) < h.MAX_HEADER_BYTES
+    found = dict(headers)
+    assert (found["small"], found["Sink-Headers-Left-Out"]) == (b"4", "4")
+    assert "Sink-Subject" not in found

@@ -56,6 +56,7 @@ class AdoptedTopics:
         self._known: dict[str, dict[int, AdoptedPartition]] = {}
         self._changed: set[tuple[str, int]] = set()
         self.errors: dict[str, str] = {}  # by topic: what is wrong with it now
+        self.former: dict[str, set[str]] = {}  # by topic: ids of those of its name that are gone
         self.seen: dict[str, int] = {}  # by topic: when it was last heard of, ns
 
     def load(self) -> None:
