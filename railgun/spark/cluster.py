@@ -47,8 +47,7 @@ class Cluster:
         reader = self._configured(spark.readStream, topic, 0, begin)
         if at_most is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(at_most))
-        frame: DataFrame = reader.load()
-        return frame
+        return _without_secrets(spark, reader.load())
 
     def _configured(self, reader: Any, topic: str, partition: int, begin: int) -> Any:
         return (
@@ -76,6 +75,19 @@ class Cluster:
             .option("kafka.max.request.size", str(MAX_MESSAGE_BYTES))
             .save()
         )
+
+
+def _without_secrets(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The streaming frame without the second form of its source, for Spark's first interface, which nothing uses.
+
+    Every plan of the frame would show it with all options, password and key among them. Those of the form in use are hidden by the session.
+    """
+    jvm: Any = spark._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    fields = (plan.source(), plan.sourceName(), plan.table(), plan.extraOptions(), plan.output())
+    bare = plan.copy(*fields, plan.catalog(), plan.identifier(), jvm.scala.Option.empty())
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, bare)
+    return DataFrame(rows, spark)
 
 
 def _at(topic: str, partition: int, offset: int) -> str:

@@ -6,6 +6,7 @@ they are taken by their place: a search by name would go through all headers of 
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -23,6 +24,7 @@ MADE_ANEW: Final = (
     "the stream was deleted and made again: read it anew, and give a streaming query another checkpoint"
 )
 _OWN: Final = 3  # railgun's headers, at the end
+_SKEW: Final = 3_600 * 10**9  # ns: how far the clock of a broker may be ahead of Spark's
 _NUMBER: Final = "try_cast(cast({0} as string) as bigint)"
 # Spark's cast also takes blanks and signs, which all sort below '0'; the cast refuses everything else.
 _DIGITS: Final = "{0} >= X'30' and substring({0}, -1, 1) >= X'30'"
@@ -57,25 +59,31 @@ _PUBLISHED: Final = f"""case
 """
 
 
-def messages(records: DataFrame, incarnation: int, first: int = 1, last: int | None = None) -> DataFrame:
+def messages(
+    records: DataFrame, incarnation: int, first: int = 1, last: int | None = None, *, asked: int | None = None
+) -> DataFrame:
     """The messages of one incarnation among the records of a log, between two sequences.
 
     Tombstones, foreign and damaged records are left out, and so is what an earlier stream of the name has left. A message of a later one
     ends the query with an error: what the frame was to give is gone, and rows of two streams must not pass for those of one.
+
+    ``asked``: when the incarnation was the one that lives, in ns; now, unless told. A record of a later one that is older than that, or of the
+    future, is forged and left out: it must not keep everybody from the stream for ever.
     """
-    time = _NUMBER.format(_TIME)
-    return records.where(_is_message(incarnation, max(first, 1), last)).select(
+    when = _NUMBER.format(_TIME)
+    asked = time.time_ns() if asked is None else asked
+    return records.where(_is_message(incarnation, max(first, 1), last, asked)).select(
         F.expr(_NUMBER.format(_SEQUENCE)).alias("sequence"),
         F.expr(_SUBJECT).alias("subject"),
-        F.expr(f"timestamp_micros({time} div 1000)").alias("time"),
-        F.expr(time).alias("time_ns"),
+        F.expr(f"timestamp_micros({when} div 1000)").alias("time"),
+        F.expr(when).alias("time_ns"),
         F.expr(_PUBLISHED).alias("headers"),
         F.col("value").alias("payload"),
         F.col("offset"),
     )
 
 
-def _is_message(incarnation: int, first: int, last: int | None) -> Column:
+def _is_message(incarnation: int, first: int, last: int | None, asked: int) -> Column:
     """Whether a record has the three headers in their places, well formed, and of this incarnation.
 
     What decides most is first. The name of the middle one follows from those on both sides.
@@ -84,7 +92,7 @@ def _is_message(incarnation: int, first: int, last: int | None) -> Column:
     conditions = [
         "value is not null",
         f"{_from_end(1)}.key = '{h.LOG_INCARNATION}'",
-        _of_incarnation(incarnation),
+        _of_incarnation(incarnation, asked),
         f"{_from_end(3)}.key = '{h.LOG_SEQUENCE}'",
         _DIGITS.format(_SEQUENCE),
         f"{number} >= {first}L" if last is None else f"{number} between {first}L and {last}L",
@@ -95,10 +103,15 @@ def _is_message(incarnation: int, first: int, last: int | None) -> Column:
     return F.expr(" and ".join(f"({one})" for one in conditions))
 
 
-def _of_incarnation(incarnation: int) -> str:
+def _of_incarnation(incarnation: int, asked: int) -> str:
     """Whether a record is of this incarnation; numbers of incarnations grow. The bytes are compared: equal ones are nearly all."""
     value = f"{_from_end(1)}.value"
+    # Computed with the query: a frame may be made today and looked at tomorrow.
+    latest = f"unix_micros(current_timestamp()) * 1000L + {_SKEW}L"
+    later = f"""{_DIGITS.format(value)} and {_NUMBER.format(value)} > {incarnation}L
+        and {_from_end(2)}.key = '{h.LOG_TIME}' and {_DIGITS.format(_TIME)}
+        and {_NUMBER.format(_TIME)} between {asked}L and {latest}"""
     return f"""case
         when {value} = X'{str(incarnation).encode("ascii").hex()}' then true
-        when {_DIGITS.format(value)} and {_NUMBER.format(value)} > {incarnation}L then raise_error('{MADE_ANEW}')
+        when {later} then raise_error('{MADE_ANEW}')
         else false end"""

@@ -49,7 +49,7 @@ def outcome_of(
 def _stored(ids: DataFrame, stream: str, cluster: Cluster, before: Snapshot, after: Snapshot) -> int:
     """How many messages behind those that were there before have one of the ids; removed ones, too."""
     topic = cluster.names.log(stream)
-    with searching(cluster.settings, topic, after.incarnation) as log:
+    with searching(cluster.settings, topic, after.incarnation, after.last) as log:
         begin, _ = log.below(lambda found: found[1] > before.last)
         end = log.end
     if begin >= end:

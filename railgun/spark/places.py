@@ -30,12 +30,18 @@ Passed = Callable[[Found], bool]
 
 
 class LogSearch:
-    """The log of one incarnation, from its first offset to where it ended when this was made."""
+    """The log of one incarnation, from its first offset to where it ended when this was made.
 
-    def __init__(self, consumer: Consumer, topic: str, incarnation: int, begin: int, end: int) -> None:
+    Records of sequences above ``last`` are passed over: they came later, or are forged, and then a search would take a wrong turn at them.
+    """
+
+    def __init__(
+        self, consumer: Consumer, topic: str, incarnation: int, last: int, begin: int, end: int
+    ) -> None:
         self._consumer = consumer
         self._topic = topic
         self._incarnation = incarnation
+        self._last = last
         self.begin, self.end = begin, end
 
     def first(self) -> Found | None:
@@ -64,6 +70,7 @@ class LogSearch:
             message = self._consumer.poll(0.2)
             if message is None:
                 continue
+            deadline = time.monotonic() + _PATIENCE  # any number of tombstones may lie between two messages
             error = message.error()
             at = message.offset()
             if error is not None:
@@ -74,18 +81,17 @@ class LogSearch:
                 return None
             incarnation, sequence = identity_of(message)
             time_ns = extras_of(message).time_ns
-            if (
-                incarnation == self._incarnation and time_ns
-            ):  # without a time it is damaged, and would mislead
+            # Without a time it is damaged, and would mislead.
+            if incarnation == self._incarnation and sequence <= self._last and time_ns:
                 return at, sequence, time_ns
         raise ConnectionLost(f"the topic {self._topic} could not be read within {_PATIENCE:.0f} seconds")
 
 
 @contextmanager
-def searching(settings: KafkaSettings, topic: str, incarnation: int) -> Iterator[LogSearch]:
-    """A search through a log, with a consumer of its own. Raises what keeps Kafka from answering, in words."""
+def searching(settings: KafkaSettings, topic: str, incarnation: int, last: int) -> Iterator[LogSearch]:
+    """A search through a log up to a sequence, with a consumer of its own. Raises what keeps Kafka from answering, in words."""
     with _reader(settings, topic) as consumer:
-        yield LogSearch(consumer, topic, incarnation, *_committed(settings, consumer, topic, 0))
+        yield LogSearch(consumer, topic, incarnation, last, *_committed(settings, consumer, topic, 0))
 
 
 def committed_range(settings: KafkaSettings, topic: str, partition: int) -> tuple[int, int]:

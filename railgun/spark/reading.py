@@ -73,14 +73,17 @@ def read(
         span = _span(start, end, now, all=all)
         if span.first > span.last:
             return spark.createDataFrame([], SCHEMA)
-        with searching(cluster.settings, topic, now.incarnation) as log:
+        with searching(cluster.settings, topic, now.incarnation, now.last) as log:
             begin, until = _bounds(log, span, now.last)
-            stragglers = _stragglers(rg, stream, now, log, span)
+            begins = _log_begins(log, now)
+        stragglers = _stragglers(rg, stream, now, begins, span)
         now.check(rg, stream)
     rows = None
     if begin < until:
         records = cluster.batch(spark, topic, 0, begin, until)
-        rows = messages(records, now.incarnation, span.first, span.last)
+        # What the owner tells is not taken from the log as well: a forged record may lie in front of the log's first message.
+        first = max(span.first, begins) if stragglers else span.first
+        rows = messages(records, now.incarnation, first, span.last)
     if stragglers:
         copies = spark.createDataFrame([_row(one) for one in stragglers], SCHEMA)
         rows = copies if rows is None else rows.unionByName(copies)
@@ -119,7 +122,7 @@ def read_stream(
     with cluster.connect() as rg:
         now = snapshot(rg, stream, gaps=not all)
         span = _span(start, None, now, all=all)._replace(last=_LATEST)
-        with searching(cluster.settings, topic, now.incarnation) as log:
+        with searching(cluster.settings, topic, now.incarnation, now.last) as log:
             begin, _ = _bounds(log, span, _LATEST)
         now.check(rg, stream)
     records = cluster.stream(spark, topic, begin, max_per_batch)
@@ -145,7 +148,7 @@ def _check_places(*given: Place | None) -> None:
                     f"{place!r} is not a valid place in a stream: the datetime has no time zone"
                 )
             continue
-        is_sequence = isinstance(place, int) and not isinstance(place, bool) and place > 0
+        is_sequence = isinstance(place, int) and not isinstance(place, bool) and 0 < place <= _LATEST
         if not is_sequence and place not in (None, FIRST, NEW):
             raise ConfigError(
                 f"{place!r} is not a valid place in a stream: give a sequence, a datetime, {FIRST!r} or {NEW!r}"
@@ -164,7 +167,7 @@ def _span(start: Place, end: Place | None, now: Snapshot, *, all: bool) -> Span:
         span = span._replace(first=now.last + 1)
     if isinstance(end, datetime):
         # A time is exact to the microsecond, and a message to the nanosecond: its own time is never before it.
-        span = span._replace(until=_nanos(end) + 999)
+        span = span._replace(until=min(_nanos(end) + 999, _LATEST))
     elif isinstance(end, int):
         span = span._replace(last=min(end, now.last))
     elif end == FIRST:
@@ -173,7 +176,8 @@ def _span(start: Place, end: Place | None, now: Snapshot, *, all: bool) -> Span:
 
 
 def _nanos(place: datetime) -> int:
-    return (place - _EPOCH) // timedelta(microseconds=1) * 1_000
+    """The time in nanoseconds; a time before or behind all that a message can have is the first or the last of those."""
+    return max(-_LATEST, min((place - _EPOCH) // timedelta(microseconds=1) * 1_000, _LATEST))
 
 
 def _bounds(log: LogSearch, span: Span, last: int) -> tuple[int, int]:
@@ -188,10 +192,14 @@ def _bounds(log: LogSearch, span: Span, last: int) -> tuple[int, int]:
     return begin, end
 
 
-def _stragglers(rg: Railgun, stream: str, now: Snapshot, log: LogSearch, span: Span) -> list[StoredMessage]:
-    """Messages that the stream holds and the log no longer: the owner trimmed past them (docs/design/0012)."""
+def _log_begins(log: LogSearch, now: Snapshot) -> int:
+    """The sequence of the first message in the log; behind the last one of the stream if it has none."""
     first = log.first()
-    begins = now.last + 1 if first is None else first[1]
+    return now.last + 1 if first is None else first[1]
+
+
+def _stragglers(rg: Railgun, stream: str, now: Snapshot, begins: int, span: Span) -> list[StoredMessage]:
+    """Messages that the stream holds and the log no longer: the owner trimmed past them (docs/design/0012)."""
     if now.empty or now.first >= begins or span.first >= begins:
         return []
     return list(rg.stream(stream).read(start=max(now.first, span.first), end=min(begins - 1, span.last)))

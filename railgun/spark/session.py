@@ -39,6 +39,8 @@ _LOCAL_DIR: Final = "spark.local.dir"
 _SQL: Final[dict[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are data, not an error of the query
+    # What plans and logs do not show. Spark knows a password by that word; a private key is under the name of a key store.
+    "spark.sql.redaction.options.regex": "(?i)url|jaas|keystore",
 }
 
 

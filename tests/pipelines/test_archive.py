@@ -20,6 +20,7 @@ from tests.support.naming import unique
 from tests.support.waiting import wait_until
 from topologies.pipelines.archive import Archived, archive, summary
 from topologies.pipelines.audit import audit
+from topologies.pipelines.parts.folder import Folder
 from topologies.pipelines.parts.message_files import read_archive
 from topologies.pipelines.parts.place import Place
 
@@ -192,6 +193,9 @@ def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
         archive(spark, at, name, str(photos / "cat.png" / "below a file"))
     with pytest.raises(ConfigError, match=r"cannot be used: .*nosuch"):
         archive(spark, at, name, "nosuch://bucket/folder")
+    for pattern in ("", str(tmp_path / "20[26]"), str(tmp_path / "{a,b}"), str(tmp_path / "*")):
+        with pytest.raises(ConfigError, match="is not a valid folder"):
+            archive(spark, at, name, pattern)
 
     archive(spark, at, name, str(target))
     card = target / "_railgun.json"
@@ -206,6 +210,15 @@ def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
         with pytest.raises(ConfigError, match=said):
             archive(spark, at, name, str(target))
     card.write_text(whole)
+    with Folder(spark, str(target)).alone(), pytest.raises(ConfigError, match="in use by another run"):
+        archive(spark, at, name, str(target))
+    (offsets,) = target.glob("_checkpoint/offsets/0")
+    offsets.rename(tmp_path / "lost")  # a new batch 0 would hold more messages, and the old one pass for it
+    publish(rg, name, 3)
+    with pytest.raises(ConfigError, match="no _checkpoint that knows them"):
+        archive(spark, at, name, str(target))
+    (tmp_path / "lost").rename(offsets)
+    archive(spark, at, name, str(target))
     shutil.rmtree(target / "_checkpoint")
     with pytest.raises(ConfigError, match="holds batches and no _checkpoint"):
         archive(spark, at, name, str(target))

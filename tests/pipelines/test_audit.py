@@ -202,10 +202,12 @@ def test_what_a_stranger_wrote_to_the_log_is_named(
         rg.publish(f"{name}.a", b"%d" % n, msg_id=str(n))
     forger, now = Forger(at, rg, name), stream.get(14).time_ns
     forger.write(f"{name}.plain", b"no headers")
+    forger.write(f"{name}.plain", b"one header", Name="value")
     forger.write(f"{name}.a", b"forged", 6, now)
     forger.write(f"{name}.a", b"forged", 3, now)
     forger.write(f"{name}.b", b"forged", 999, now)
     assert differences(spark, at, name) == [
+        ("foreign", f"{name}.plain", None),
         ("foreign", f"{name}.plain", None),
         ("sequence twice", f"{name}.a", 6),
         ("beyond the end", f"{name}.b", 999),

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import railgun
 from railgun.errors import ConfigError
@@ -17,6 +18,7 @@ from tests.pipelines.conftest import Kill
 from tests.support.naming import unique
 from topologies.pipelines.archive import archive
 from topologies.pipelines.backfill import Backfilled, backfill
+from topologies.pipelines.parts.known_ids import held_ids
 from topologies.pipelines.parts.place import Place
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -62,7 +64,9 @@ def test_a_backfill_goes_on_after_its_driver_was_killed(
 
     with commands_of(at, rg, copy) as sent:
         before = sent()
-        killed("backfill", folder, copy, "--replace", f"{origin}.={copy}.", once=lambda: sent() > before)
+        killed(
+            "backfill", folder, copy, "--replace", f"{origin}.={copy}.", once=lambda: sent() > before + 100
+        )
     held = target.info().state.messages
     assert 0 < held < COUNT, "it was killed in the middle"
 
@@ -113,6 +117,34 @@ def test_what_was_taken_from_a_work_queue_does_not_come_back(
         message.ack_sync()
     assert backfill(spark, at, source, name) == Backfilled(4, 0, 3, 1, 0), "the refused one, and no other"
     assert [message.payload for message in jobs.read()] == [b"4"]
+    for message in hands.fetch(1, wait=20):
+        message.ack_sync()
+    assert backfill(spark, at, source, name) == Backfilled(4, 0, 4, 0, 0), "refused once, and taken since"
+
+
+def test_what_was_refused_is_tried_again_behind_its_successors(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, source = unique("REFUSED"), str(tmp_path / "rows")
+    stream = rg.create_stream(name, subjects=[f"{name}.*"], duplicate_window=AT_ONCE, max_msg_size=200)
+    rg.publish(f"{name}.own", b"", msg_id="not a number")
+    large = bytes(300)
+    frame = spark.createDataFrame(
+        [(f"{name}.a", large, 1, 1), (f"{name}.a", b"small", 2, 2), (f"{name}.b", large, 3, 3)],
+        "subject string, payload binary, sequence long, msg_id long",
+    )
+    frame.write.parquet(source)
+    assert backfill(spark, at, source, name).refused == 2
+    rg.update_stream(name, max_msg_size=-1)
+    assert backfill(spark, at, source, name) == Backfilled(3, 1, 0, 2, 0)
+    assert [message.payload for message in stream.read(start=2)] == [b"small", large, large]
+
+    def just_before(*given: Any) -> DataFrame:
+        stream.purge()
+        return held_ids(*given)
+
+    monkeypatch.setattr("topologies.pipelines.backfill.held_ids", just_before)
+    assert backfill(spark, at, source, name) == Backfilled(3, 0, 3, 0, 0), "removed while they were looked up"
 
 
 def test_rows_without_ids_are_known_by_their_content_and_other_folders_refused(

@@ -31,7 +31,9 @@ def run(spark: SparkSession, at: Place) -> Run:
     return lambda *words: invoke("pipeline", *words, *where)
 
 
-def test_dead_letters_and_samples_are_reported(run: Run, rg: railgun.Railgun, tmp_path: Path) -> None:
+def test_dead_letters_and_samples_are_reported(
+    run: Run, rg: railgun.Railgun, at: Place, tmp_path: Path
+) -> None:
     name = unique("WORK")
     work = rg.create_stream(name, subjects=[f"{name}.*"])
     consumer = work.create_consumer("HANDS", sample_freq="100", dead_letter=f"{name}_DLQ")
@@ -40,7 +42,7 @@ def test_dead_letters_and_samples_are_reported(run: Run, rg: railgun.Railgun, tm
     with rg.advisories() as advisories:
         for message in consumer.fetch(12, wait=20):
             if message.sequence in (3, 5, 6):
-                message.term("broken" if message.sequence != 6 else "late")
+                message.term("broken [/]" if message.sequence != 6 else "late")
             else:
                 message.ack_sync()
         seen = 0
@@ -51,10 +53,13 @@ def test_dead_letters_and_samples_are_reported(run: Run, rg: railgun.Railgun, tm
 
     rows = json.loads(done(run("dead-letters", f"{name}_DLQ", "--json")))
     assert [(row["subject"], row["consumer"], row["reason"], row["letters"]) for row in rows] == [
-        (f"{name}.0", "HANDS", "broken", 2),
+        (f"{name}.0", "HANDS", "broken [/]", 2),
         (f"{name}.1", "HANDS", "late", 1),
     ]
-    assert "broken" in done(run("dead-letters", f"{name}_DLQ"))
+    assert "broken [/]" in done(run("dead-letters", f"{name}_DLQ"))
+    assert "broken [/]" in done(
+        invoke("dlq", "ls", f"{name}_DLQ", "--server", at.server, "--prefix", at.prefix)
+    )
 
     picture = tmp_path / "latency.png"
     (row,) = json.loads(done(run("ack-latency", "--stream", name, "--plot", str(picture), "--json")))
@@ -92,6 +97,7 @@ def test_faults_are_said_in_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch
         invoke("pipeline", "audit", "ANY", "--server", "memory://x")
     )
     assert "is not KEY=VALUE" in said(run("audit", "ANY", "--conf", "nonsense"))
+    assert "Spark could not do it: " in said(run("audit", "ANY", "--conf", "spark.sql.shuffle.partitions=x"))
     assert "is not BEGIN=INSTEAD" in said(run("backfill", str(tmp_path), "ANY", "--replace", "nonsense"))
 
     monkeypatch.setitem(sys.modules, "pyspark", None)  # as if it was not installed

@@ -14,7 +14,7 @@ from railgun.errors import ConfigError
 from tests.pipelines.conftest import Kill
 from tests.support.naming import unique
 from topologies.pipelines.parts.place import Place
-from topologies.pipelines.totals import Target, Totalled, totals
+from topologies.pipelines.totals import Target, Totalled, summed, totals
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 AT_ONCE = 0.1  # seconds: a window that helps nobody who comes back
@@ -88,6 +88,21 @@ def test_a_batch_that_comes_twice_is_written_once_also_in_a_bucket_and_for_one_j
         totals(spark, at, name, Target(into, into), str(tmp_path / "None"))
     with pytest.raises(ConfigError, match="to a stream or to a bucket"):
         Target(into, into, bucket)
+    card = tmp_path / "None" / "_railgun.json"
+    card.write_text(
+        json.dumps({key: value for key, value in json.loads(card.read_text()).items() if key != "run"})
+    )
+    card.with_name("._railgun.json.crc").unlink(missing_ok=True)
+    with pytest.raises(ConfigError, match="has no 'run'"):
+        totals(spark, at, name, Target(into, into), str(tmp_path / "None"), field="price")
+
+
+def test_numbers_that_are_too_large_for_a_sum_add_nothing(spark: SparkSession) -> None:
+    prices = ("9" * 22, "9" * 22, "9" * 32, "9" * 32, "9" * 32, "1e400", "-1e400", "NaN", "0.0000001")
+    payloads = [("a", f'{{"price": {price}}}') for price in prices]
+    frame = spark.createDataFrame(payloads, "subject string, payload string")
+    (row,) = summed(frame, field="price").collect()
+    assert json.loads(row["value"]) == {"key": "a", "count": 9, "sum": 2e22}
 
 
 def test_windows_count_what_fell_into_them(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import time
 from typing import Any
 
 import fastavro
@@ -95,10 +96,19 @@ def test_a_record_is_a_message_where_railguns_own_reader_says_so(spark: SparkSes
 
 
 def test_a_message_of_a_later_stream_ends_the_query(spark: SparkSession) -> None:
-    later = _frame(spark, [(b"a.b", b"", own_headers(7, 3)), (b"a.b", b"", own_headers(7, 12))])
+    asked = time.time_ns()
+    later = _frame(spark, [(b"a.b", b"", own_headers(7, 3)), (b"a.b", b"", own_headers(7, 12, asked))])
     with pytest.raises(PySparkException, match=MADE_ANEW):
-        messages(later, 3).collect()
+        messages(later, 3, asked=asked).collect()
     assert [row.offset for row in messages(later, 12).collect()] == [1]
+
+
+def test_a_forged_message_of_a_later_stream_does_not_end_the_query_for_ever(spark: SparkSession) -> None:
+    asked = time.time_ns()
+    times = (asked - 1, asked + 7_200 * 10**9, LARGEST, 0, "", "late")
+    forged = [(b"a.b", b"", own_headers(7, 12, time_ns)) for time_ns in times]
+    planted = _frame(spark, [(b"a.b", b"", GOOD), *forged, (b"a.b", b"", own_headers(7, 12)[2:])])
+    assert [row.offset for row in messages(planted, 3, asked=asked).collect()] == [0]
 
 
 def test_the_columns_of_a_message(spark: SparkSession) -> None:

@@ -122,6 +122,7 @@ def test_bounds_are_sequences_times_or_words(
     stream.delete_message(7)
     time = {n: stream.get(n).time for n in (1, 2, 6, 9, 20)}
     long_after = datetime(2200, 1, 1, tzinfo=UTC)
+    live = [n for n in range(1, 21) if n != 7]
     cases: list[tuple[dict[str, Any], list[int]]] = [
         ({"start": 5, "end": 8}, [5, 6, 8]),
         ({"start": 21, "end": 10**12}, []),
@@ -133,6 +134,8 @@ def test_bounds_are_sequences_times_or_words(
         ({"end": time[1] - DAY}, []),
         ({"start": long_after}, []),
         ({"start": time[20], "end": long_after}, [20]),
+        ({"start": datetime.max.replace(tzinfo=UTC)}, []),
+        ({"start": datetime.min.replace(tzinfo=UTC), "end": datetime.max.replace(tzinfo=UTC)}, live),
         ({"start": "first", "end": "first"}, [1]),
         ({"start": 18, "end": "new"}, [18, 19, 20]),
         ({"start": "new"}, []),
@@ -147,10 +150,33 @@ def test_bounds_are_sequences_times_or_words(
         seen[row.case].append(row.sequence)
     assert seen == {number: wanted for number, (_, wanted) in enumerate(cases)}
 
-    for wrong in (0, -1, True, 1.5, "latest", datetime(2026, 1, 1)):  # noqa: DTZ001 - that is what is wrong
+    for wrong in (0, -1, 2**63, True, 1.5, "latest", datetime(2026, 1, 1)):  # noqa: DTZ001 - that is what is wrong
         for place in ("start", "end"):
             with pytest.raises(ConfigError, match="is not a valid place in a stream"):
                 read(spark, name, **{place: wrong}, **at)
+
+
+def test_forged_records_neither_hide_nor_double_a_message(
+    spark: SparkSession, rg: railgun.Railgun, cell: Cell, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_NEAR", 1)
+    name = unique("FORGED")
+    stream = rg.create_stream(name, subjects=[f"{name}.*"])
+    live, subject = incarnation_of(rg, name), f"{name}.a".encode()
+    forged = [
+        (subject, b"forged", own_headers(10**9, live)),
+        (subject, b"forged", own_headers(2**63 - 1, live, 2**63 - 1)),
+        (subject, b"forged", own_headers(1, live + 1)),
+        (subject, b"forged", own_headers(1, 2**63 - 1, 2**63 - 1)),
+    ]
+    for _ in range(3):  # in front of the first message, between messages, behind the last
+        plant(cell, name, forged)
+        for n in range(4):
+            rg.publish(f"{name}.{n}", b"true")
+    plant(cell, name, forged)
+    assert rows(read(spark, name, **at)) == held(stream)
+    bounded = [read(spark, name, start=n, end=n + 2, **at) for n in range(1, 11)]
+    assert [sequences(frame) for frame in bounded] == [[n, n + 1, n + 2] for n in range(1, 11)]
 
 
 def test_an_empty_stream_has_no_rows_and_all_columns(

@@ -157,3 +157,19 @@ def test_no_plan_shows_a_password(spark: SparkSession) -> None:
     plan = frame._jdf.queryExecution().logical().toString() + repr(frame)
     assert "topic" in plan
     assert "pass" not in plan
+
+
+def test_no_plan_of_a_streaming_query_shows_a_password_or_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    tls = Authority(tmp_path).options("alice")
+    key = Path(tls["ssl.key.location"])
+    read_key = load_pem_private_key(key.read_bytes(), None)
+    key.write_bytes(read_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    secret = key.read_text().splitlines()[1]
+    frames = [
+        Cluster("127.0.0.1:1", "railgun", given).stream(spark, "topic", 0, None)
+        for given in (sasl("bob", PASSWORD), tls)
+    ]
+    plans = "".join(frame._jdf.queryExecution().toString() for frame in frames)
+    assert "127.0.0.1:1" in plans
+    assert "bob" not in plans
+    assert secret not in plans

@@ -15,6 +15,8 @@ An owner may trim its log past a few old messages that it keeps in its table. Th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -72,10 +74,12 @@ def archive(
 
     Raises StreamNotFound, and ConfigError where the folder is not an archive of this stream.
     """
-    with at.connect() as rg:
-        created = rg.stream(stream).info().created
+    with at.connect() as rg, ExitStack() as used:
+        info = rg.stream(stream).info()
+        created = info.created
         folder = Folder(spark, target)
         folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
+        used.enter_context(folder.alone())
         _check_checkpoint(folder)
         messages = railgun.spark.read_stream(
             spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
@@ -89,7 +93,7 @@ def archive(
         checkpoint = folder.inside(CHECKPOINT)
         run_batches(messages, store, checkpoint, progress=progress)
         # Behind the batches: what the log lost before they could read it is among them.
-        _store_stragglers(spark, at, rg, stream, folder, filter)
+        _store_stragglers(spark, at, rg, stream, folder, filter, info.state.last_seq)
         if follow:
             run_batches(messages, store, checkpoint, follow=True, progress=progress)
     return summary(spark, target)
@@ -125,14 +129,23 @@ def _store(folder: Folder, rows: DataFrame, number: int) -> None:
 
 
 def _store_stragglers(
-    spark: SparkSession, at: Place, rg: railgun.Railgun, stream: str, folder: Folder, filter: str | None
+    spark: SparkSession,
+    at: Place,
+    rg: railgun.Railgun,
+    stream: str,
+    folder: Folder,
+    filter: str | None,
+    last: int,
 ) -> None:
-    """Add what the stream holds, the log no longer has (docs/design/0012) and the archive does not have yet."""
+    """Add what the stream holds, the log no longer has (docs/design/0012) and the archive does not have yet.
+
+    ``last``: where the stream ended before the log was read. What is later may still come from the log, and would then be there twice.
+    """
     now = snapshot(rg, stream, gaps=False)
     cluster = at.cluster
-    with searching(cluster.settings, cluster.names.log(stream), now.incarnation) as log:
+    with searching(cluster.settings, cluster.names.log(stream), now.incarnation, last) as log:
         first = log.first()
-    begins = now.last + 1 if first is None else first[1]
+    begins = last + 1 if first is None else first[1]
     if now.empty or now.first >= begins:
         return
     kept = railgun.spark.read(spark, stream, filter=filter, end=begins - 1, **at.options())
@@ -146,9 +159,15 @@ def _store_stragglers(
 
 
 def _check_checkpoint(folder: Folder) -> None:
-    """Raises ConfigError for batches without a checkpoint: numbers would begin anew, and pass for theirs."""
-    begun = folder.has(f"{CHECKPOINT}/offsets")
-    if not begun and any(name.startswith("batch=") for name in folder.names()):
+    """Raises ConfigError for batches that the checkpoint does not know: numbers would begin anew, and pass for theirs."""
+    batches = [name.removeprefix("batch=") for name in folder.names() if name.startswith("batch=")]
+    begun = _numbers(folder.names(f"{CHECKPOINT}/offsets"))
+    if batches and (not begun or max(_numbers(batches), default=0) > max(begun)):
         raise ConfigError(
-            f"{folder.path} holds batches and no {CHECKPOINT}: it cannot be continued; name another folder"
+            f"{folder.path} holds batches and no {CHECKPOINT} that knows them: it cannot be continued; name another folder"
         )
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
+    """The numbers among names; other files lie beside them."""
+    return [int(name) for name in names if name.isascii() and name.isdigit()]

@@ -10,8 +10,8 @@ window, which only guards what is under way:
 
 - what the target holds is read from its own log, behind everything that was sent before;
 - what it no longer holds, because it was acknowledged, aged or purged, is found among the commands, which Kafka keeps for seven days;
-- messages go out in the order of their sequences. So an earlier one of a subject that the target does not have was there and is gone, and
-  is not sent behind its successors.
+- messages go out in the order of their sequences. So of a target that has lost messages, an earlier one of a subject that it does not have was there and
+  is gone, unless it was refused. A target with a limit for each subject never gets a message behind its successors.
 
 Other files need the columns ``subject`` and ``payload``, and may have ``headers``, ``msg_id`` and ``sequence``, the order. Without ``msg_id`` the
 content is the id, with a number for equal ones.
@@ -71,8 +71,7 @@ def backfill(
 
     Raises StreamNotFound, and ConfigError where the files are not messages.
     """
-    with at.connect() as rg:
-        info = rg.stream(stream).info()  # answered behind every command that was sent before
+    info = _info(at, stream)  # answered behind every command that was sent before
     rows = messages_in(spark, source, counts=bool(info.config.allow_msg_counter))
     if filter is not None:
         rows = rows.where(railgun.spark.subject_filter(f.col("subject"), filter))
@@ -80,6 +79,9 @@ def backfill(
         rows = rows.withColumn("subject", _replaced(f.col("subject"), *replace))
     with persisted(rows) as rows, persisted(held_ids(spark, at, stream, info.state.last_seq)) as held:
         missing = rows.join(held, "msg_id", "left_anti")
+        held.count()
+        # Asked once they are known: what was removed just before would else be taken for what never came.
+        info = _info(at, stream)
         new = _never_sent(spark, at, info, missing, rows.join(held, "msg_id", "left_semi"))
         with persisted(new) as wanted:
             total, missed, sending = rows.count(), missing.count(), wanted.count()
@@ -95,14 +97,25 @@ def _never_sent(
     spark: SparkSession, at: Place, info: StreamInfo, missing: DataFrame, known: DataFrame
 ) -> DataFrame:
     """The missing messages without those that the target once had."""
+    columns = ("subject", "payload", "headers", "msg_id", "place")
     newest = known.groupBy("subject").agg(f.max("place").alias("newest"))
-    behind = missing.join(newest, "subject", "left").where(
+    in_front = missing.join(newest, "subject", "left").where(
         "newest is null or place is null or place > newest"
     )
-    wanted = behind.select("subject", "payload", "headers", "msg_id", "place")
+    limited = (info.config.max_msgs_per_subject or 0) > 0  # there a later message would make way for it
     if not ever_removed(info):
+        return (in_front if limited else missing).select(*columns)
+    sent = sent_ids(spark, at, info.config.name)
+    wanted = in_front.join(sent.taken, "msg_id", "left_anti").select(*columns)
+    if limited:
         return wanted
-    return wanted.join(sent_ids(spark, at, info.config.name), "msg_id", "left_anti")
+    behind = missing.join(newest, "subject").where("place <= newest")
+    return wanted.union(behind.join(sent.refused, "msg_id", "left_semi").select(*columns))
+
+
+def _info(at: Place, stream: str) -> StreamInfo:
+    with at.connect() as rg:
+        return rg.stream(stream).info()
 
 
 def _replaced(subject: Column, begin: str, instead: str) -> Column:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -31,14 +31,16 @@ import railgun.spark
 from railgun.errors import ConfigError
 
 from .parts.batches import Progress, refuse_another, run_batches
-from .parts.folder import CHECKPOINT, Folder
+from .parts.folder import CARD, CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.known_ids import known_ids
 from .parts.place import Place
 
 MESSAGES_AT_ONCE: Final = 200_000  # of a batch
 _AT_ONCE: Final = 16  # values that are put together: they share the drains of the owner
-_DIGITS: Final = "decimal(38,6)"  # sums of decimals do not depend on their order
+# Sums of decimals do not depend on their order. A sum has ten digits more than its numbers, and Spark 38 at most: with these no sum overflows, which
+# would end the job at this batch for ever.
+_DIGITS: Final = "decimal(28,6)"
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
 
 
@@ -101,7 +103,7 @@ def totals(
     Raises StreamNotFound, BucketNotFound, and ConfigError where the checkpoint belongs to another job.
     """
     written: list[int] = []
-    with at.connect() as rg:
+    with at.connect() as rg, ExitStack() as used:
         target.check(rg, stream)
         created = rg.stream(stream).info().created
         folder = Folder(spark, checkpoint)
@@ -115,6 +117,9 @@ def totals(
         chosen = {"field": field, "window": window, "filter": filter}
         # Another checkpoint counts its batches anew: its ids must not be taken for those of this one.
         card = folder.claim(fields | chosen, own={"run": secrets.token_hex(4)})
+        used.enter_context(folder.alone())
+        if not isinstance(card.get("run"), str):
+            raise ConfigError(f"{folder.inside(CARD)} is not a valid card: it has no 'run'")
         messages = railgun.spark.read_stream(
             spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
         )
@@ -199,8 +204,7 @@ def _publish(
 ) -> int:
     """How many totals of the batch were stored; ``again``: those that the stream has had are left out."""
     if again:
-        known = known_ids(spark, at, rg.stream(stream).info())
-        ready = ready.join(known, "msg_id", "left_anti")
+        ready = ready.join(known_ids(spark, at, rg, stream), "msg_id", "left_anti")
     with persisted(ready) as wanted:
         if not wanted.head(1):
             return 0

@@ -77,7 +77,7 @@ def ls(
             letter.origin("Deliveries"),
             letter.origin("Reason"),
         )
-    console().print(table)
+    console().print(table, markup=False)
     if limit and len(found) == limit:
         typer.echo(f"The first {limit:,}; --limit 0 lists all.", err=True)
 
@@ -99,7 +99,7 @@ def _list_streams(cluster: Cluster) -> None:
     table = new_table(("Stream", "Letters", "Of"), numbers=("Letters",))
     for name, count, users in rows:
         table.add_row(name, "missing" if count is None else f"{count:,}", ", ".join(users))
-    console().print(table)
+    console().print(table, markup=False)
 
 
 @app.command("show")

@@ -66,7 +66,7 @@ def dead_letters(
             row["reason"],
             row["last"],
         )
-    console().print(table)
+    console().print(table, markup=False)
     typer.echo(f"{stream}: {sum(row['letters'] for row in rows)} dead letters")
 
 
@@ -95,7 +95,7 @@ def ack_latency(
         table.add_row(
             row["stream"], row["consumer"], str(row["samples"]), *(f"{row[name]:.3f}" for name in names)
         )
-    console().print(table)
+    console().print(table, markup=False)
     typer.echo(f"{sum(row['samples'] for row in rows)} samples of {len(rows)} consumers")
 
 

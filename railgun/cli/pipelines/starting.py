@@ -66,7 +66,7 @@ class SparkFlags:
 
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that Ctrl-C cuts off are not errors
         there = SparkSession.getActiveSession()
-        with _same_interrupts():
+        with _same_interrupts(), _in_words():  # of a master or a setting that is not one, too
             spark = railgun.spark.session("railgun pipeline", master=self.master, config=settings)
         try:
             yield spark
@@ -121,10 +121,7 @@ def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "stopp
     Raises ConfigError where it cannot run here, and RailgunError with Spark's own sentence where it fails.
     """
     address = cluster.settings().bootstrap  # raises for memory://, which has no log that Spark could read
-    with flags.session() as spark:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
+    with flags.session() as spark, _in_words():
         module = topology(name)
         place = topology("parts.place").Place(
             address, cluster.prefix, cluster.kafka_options(), max(cluster.timeout, _LEAST_TIMEOUT)
@@ -134,10 +131,21 @@ def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "stopp
         except KeyboardInterrupt:
             typer.echo(stopped, err=True)
             raise
-        except (PySparkException, Py4JError) as error:
-            lines = [line.strip() for line in str(error).splitlines()]
-            said = next((line for line in lines if line), type(error).__name__)
-            raise RailgunError(f"Spark could not do it: {said}") from error
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Raises RailgunError with Spark's own sentence where it fails in the block."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        said = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
+        lines = [line.strip() for line in said.splitlines()]
+        first = next((line for line in lines if line), type(error).__name__)
+        raise RailgunError(f"Spark could not do it: {first}") from error
 
 
 def require_spark() -> None:

@@ -1,12 +1,14 @@
 """A folder that a pipeline owns, on any file system that Spark knows, and the card that says what it belongs to.
 
 The card is the file ``_railgun.json``. Readers of Parquet pass over names that begin with an underscore. One run at a time may use a
-folder: Spark's own files in it are not made for two.
+folder: Spark's own files in it are not made for two. On a local file system the card is locked, and a second run refused.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -19,6 +21,7 @@ from railgun.errors import ConfigError
 CARD: Final = "_railgun.json"
 CHECKPOINT: Final = "_checkpoint"
 FORMAT: Final = 1  # of the card and of what lies beside it
+_PATTERN: Final = frozenset("*?[]{}\\")  # characters by which Spark takes a path that it reads for a pattern
 
 
 class Folder:
@@ -28,6 +31,10 @@ class Folder:
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        if not path or _PATTERN & set(path):
+            raise ConfigError(
+                f"{path!r} is not a valid folder: give a path or URL without any of {' '.join(sorted(_PATTERN))}"
+            )
         self.path = path.rstrip("/") or "/"
         self._jvm: Any = spark._jvm
         with self._in_words():
@@ -42,12 +49,35 @@ class Folder:
         with self._in_words():
             return bool(self._files.exists(self._at(name)))
 
-    def names(self) -> list[str]:
-        """The names in this folder, sorted; none if there is no folder."""
-        if not self.has(""):
+    def names(self, inner: str = "") -> list[str]:
+        """The names in this folder, or in one inside it, sorted; none if there is no folder."""
+        if not self.has(inner):
             return []
         with self._in_words():
-            return sorted(one.getPath().getName() for one in self._files.listStatus(self._at("")))
+            return sorted(one.getPath().getName() for one in self._files.listStatus(self._at(inner)))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A lock on the card of a local folder, gone with this process however it ends. Raises ConfigError if another run has it.
+
+        Two runs would write the same batch at once, each into the files of the other.
+        """
+        with self._in_words():
+            there = self._files.makeQualified(self._at(CARD)).toUri()
+        if there.getScheme() != "file":
+            yield
+            return
+        card = os.open(there.getPath(), os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(card, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"the folder {self.path} is in use by another run: wait for its end"
+                ) from None
+            yield
+        finally:
+            os.close(card)
 
     def read(self, name: str) -> str:
         with self._in_words():

@@ -5,13 +5,13 @@ The duplicate window of a stream forgets ids after minutes. A job that begins ag
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import railgun.spark
-from railgun import StreamInfo
+from railgun import Railgun, StreamInfo
 from railgun.model import headers as h
 from railgun.spark.snapshot import snapshot
 
@@ -35,39 +35,54 @@ def ever_removed(info: StreamInfo) -> bool:
     return info.state.last_seq - max(info.config.first_seq or 1, 1) + 1 > info.state.messages
 
 
-def known_ids(spark: SparkSession, at: Place, info: StreamInfo) -> DataFrame:
+def known_ids(spark: SparkSession, at: Place, rg: Railgun, stream: str) -> DataFrame:
     """The ids of all that a stream holds or has removed: ``msg_id``."""
-    held = held_ids(spark, at, info.config.name, info.state.last_seq)
-    return held.union(sent_ids(spark, at, info.config.name)) if ever_removed(info) else held
+    held = held_ids(spark, at, stream, rg.stream(stream).info().state.last_seq).localCheckpoint()
+    # Asked once they are known: what was removed just before would else be taken for what never came.
+    return held.union(sent_ids(spark, at, stream).taken) if ever_removed(rg.stream(stream).info()) else held
 
 
-def sent_ids(spark: SparkSession, at: Place, stream: str) -> DataFrame:
-    """The ids of plain records that were sent to the stream of this incarnation and not refused: ``msg_id``, each once.
+class SentIds(NamedTuple):
+    """The ids of plain records for a stream, ``msg_id``, each once: those that it took, and those that it has only ever refused."""
 
-    Kafka keeps commands and refusals for seven days: what was sent before is not found.
+    taken: DataFrame
+    refused: DataFrame
+
+
+def sent_ids(spark: SparkSession, at: Place, stream: str) -> SentIds:
+    """The ids that were sent to the stream of this incarnation.
+
+    A refusal is that of one command: an id that was refused first and taken later is taken. Kafka keeps commands and refusals for seven days: what
+    was sent before is not found.
     """
     names = at.cluster.names
     with at.connect() as rg:
         partition = snapshot(rg, stream, gaps=False).partition
         created = rg.stream(stream).info().created
-    sent, refused = (
-        _ids(read_partition(spark, at, topic, partition), stream)
-        for topic in (names.commands, names.rejected)
-    )
+    key = f.lit(stream.encode("utf-8"))
     since = f.lit(created).cast("timestamp")  # an earlier stream of this name is another one
-    return (
-        sent.where(f.col("timestamp") >= since)
-        .join(refused, "msg_id", "left_anti")
-        .select("msg_id")
-        .distinct()
+    sent = (
+        read_partition(spark, at, names.commands, partition)
+        .where((f.col("key") == key) & (f.col("timestamp") >= since))
+        .where(f.expr(_HEADER.format(h.PLAIN_SUBJECT)).isNotNull())
+        .select("offset", f.expr(_HEADER.format(h.MSG_ID)).alias("msg_id"))
+        .where("msg_id is not null")
     )
+    refusals = _refused_offsets(
+        read_partition(spark, at, names.rejected, partition).where(f.col("key") == key),
+        f"{names.commands}/{partition}/",
+    )
+    taken = sent.join(refusals, "offset", "left_anti").select("msg_id").distinct()
+    refused = sent.join(refusals, "offset", "left_semi").select("msg_id").distinct()
+    return SentIds(taken, refused.join(taken, "msg_id", "left_anti"))
 
 
-def _ids(records: DataFrame, stream: str) -> DataFrame:
-    """The ids of the plain records for a stream."""
-    plain = records.where(
-        (f.col("key") == f.lit(stream.encode("utf-8"))) & f.expr(_HEADER.format(h.PLAIN_SUBJECT)).isNotNull()
-    )
-    return plain.select("timestamp", f.expr(_HEADER.format(h.MSG_ID)).alias("msg_id")).where(
-        "msg_id is not null"
+def _refused_offsets(rejected: DataFrame, partition: str) -> DataFrame:
+    """The offsets of commands of a partition that were refused: ``offset``."""
+    source = f.expr(_HEADER.format(h.REJECTED_SOURCE))
+    here = rejected.where(source.startswith(partition))
+    return here.select(
+        f.expr(
+            f"try_cast(substring({_HEADER.format(h.REJECTED_SOURCE)}, {len(partition) + 1}) as bigint)"
+        ).alias("offset")
     )

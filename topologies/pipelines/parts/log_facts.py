@@ -18,7 +18,8 @@ from .differences import MOST_FINDINGS
 from .place import Place
 from .topic import read_topic
 
-_OWN: Final = "slice(headers, 1, size(headers) - 3)"  # the publisher's headers: railgun's three are the last
+# The publisher's headers: railgun's three are the last. A stranger's record may have fewer, and slice takes no length below zero.
+_OWN: Final = "slice(headers, 1, greatest(size(headers) - 3, 0))"
 _TEXT: Final = "cast(get(headers, size(headers) - {0}).value as string)"
 _FIRST: Final = f"cast(get(filter({_OWN}, x -> x.key = '{{0}}'), 0).value as string)"
 _INTEGER: Final = "decimal(20,0)"  # holds every int64

@@ -51,7 +51,7 @@ def messages_in(spark: SparkSession, source: str, *, counts: bool = False) -> Da
         mark = f"{card['stream']} {card['created']} "
         identity: Column = f.concat(f.lit(mark), f.col("sequence").cast("string"))
     elif "msg_id" in rows.columns:
-        identity = f.col("msg_id")
+        identity = f.col("msg_id").cast("string")
     else:
         rows, identity = _by_content(rows)
     headers = f.coalesce(f.col("headers"), f.expr(_NO_HEADERS))
