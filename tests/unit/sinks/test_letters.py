@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from railgun.sinks.avro_converter import AVRO_CONVERTER
 from railgun.sinks.letter import letter_of
 
 
@@ -102,3 +103,21 @@ def test_a_record_of_somebody_else_is_a_letter_too() -> None:
     assert found.payload == b""
     assert found.origin == "railgun.sink.orders.connect-dlq/0/3"
     assert dict(found.headers) == {"Sink-Name": "orders", "Sink-Reason": ""}
+
+
+def test_a_reason_of_the_avro_converter_is_told_in_words_and_others_as_they_are() -> None:
+    def reason(exception: bytes, message: bytes, stage: bytes) -> str:
+        told = [
+            ("__connect.errors.class.name", stage),
+            ("__connect.errors.exception.class.name", exception),
+            ("__connect.errors.exception.message", message),
+        ]
+        return letter_of("orders", Record(told)).reason  # type: ignore[arg-type]
+
+    avro, state = AVRO_CONVERTER.encode(), b"java.lang.IllegalStateException"
+    unframed = reason(state, b"artifact reference cannot be null", avro)
+    assert unframed == (
+        "the payload is not a framed event (java.lang.IllegalStateException: artifact reference cannot be null)"
+    )
+    assert reason(state, b"closed", avro) == "java.lang.IllegalStateException: closed"
+    assert reason(b"java.nio.BufferUnderflowException", b"", b"a.B") == "java.nio.BufferUnderflowException"
