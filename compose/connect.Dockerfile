@@ -1,4 +1,4 @@
-# Kafka Connect with the plugins of the local one: Debezium's JDBC sink and Kafka's file connectors, pinned by their checksums.
+# Kafka Connect with the plugins of the local one: Debezium's JDBC sink, Kafka's file connectors and Apicurio's Avro converter, pinned by their checksums.
 FROM python:3.13.9-slim-bookworm AS plugins
 
 WORKDIR /opt/railgun

@@ -8,6 +8,7 @@ from typing import Final, Literal, Self
 from pydantic import field_validator, model_validator
 
 from railgun.model import headers as h
+from railgun.sinks.avro_converter import RegistryUrl, avro_converter
 from railgun.sinks.secrets import SafeUrl, SecretReference
 from railgun.sinks.stream_sink import BYTES_CONVERTER, STRING_CONVERTER, StreamSink
 
@@ -44,8 +45,10 @@ class JdbcSink(StreamSink):
     writes the same row again. Messages of a stream that was deleted and made again have another incarnation, so they replace nothing.
     The table is made at the first message if it is not there.
 
-    ``payload``: ``bytes`` as it is; ``text`` as UTF-8; ``fields`` for the fields of a record that the converter in ``settings``
-    (``value.converter``) decodes, a column for each. ``password`` is a reference such as ``${env:PG_PASSWORD}``.
+    ``payload``: ``bytes`` as it is; ``text`` as UTF-8; ``fields`` for a column for each field. Payloads are then typed events whose
+    schemas are in ``registry`` (Apicurio, at an address that Connect reaches; fields of records inside get columns too), or what
+    the converter in ``settings`` (``value.converter``) decodes. A field that has the name of one of the columns above is
+    ``event_<name>``. ``password`` is a reference such as ``${env:PG_PASSWORD}``.
     """
 
     CONNECTOR = "io.debezium.connector.jdbc.JdbcSinkConnector"
@@ -56,6 +59,7 @@ class JdbcSink(StreamSink):
     password: SecretReference = ""
     table: str
     payload: Literal["bytes", "text", "fields"] = "bytes"
+    registry: RegistryUrl = ""
 
     @field_validator("url")
     @classmethod
@@ -77,9 +81,14 @@ class JdbcSink(StreamSink):
 
     @model_validator(mode="after")
     def _has_a_converter(self) -> Self:
-        if self.payload == "fields" and "value.converter" not in self.settings:
+        converter = "value.converter" in self.settings
+        if self.registry and self.payload != "fields":
+            raise ValueError("a registry needs payload='fields': it is for events, whose fields are columns")
+        if self.registry and converter:
+            raise ValueError("a registry and a value.converter exclude each other: leave one out")
+        if self.payload == "fields" and not self.registry and not converter:
             raise ValueError(
-                "payload='fields' needs a value.converter in settings, which decodes payloads to fields"
+                "payload='fields' needs a registry, or a value.converter in settings, which decodes payloads to fields"
             )
         return self
 
@@ -87,6 +96,12 @@ class JdbcSink(StreamSink):
         steps = super().all_transforms()
         if self.payload != "fields":
             steps["railgunPayload"] = {"type": f"{_KAFKA}.HoistField$Value", "field": "payload"}
+        else:
+            if self.registry:  # a column of a table holds no record
+                steps["railgunFlat"] = {"type": f"{_KAFKA}.Flatten$Value", "delimiter": "_"}
+            # HeaderToValue would replace them, and nobody would know.
+            renames = ",".join(f"{name}:event_{name}" for name in _COLUMNS.values())
+            steps["railgunNames"] = {"type": f"{_KAFKA}.ReplaceField$Value", "renames": renames}
         steps["railgunKey"] = {"type": f"{_KAFKA}.HoistField$Key", "field": "subject"}
         steps["railgunSubject"] = {
             "type": f"{_KAFKA}.HeaderFrom$Key",
@@ -109,6 +124,7 @@ class JdbcSink(StreamSink):
         return {
             **super().defaults(),
             "value.converter": STRING_CONVERTER if self.payload == "text" else BYTES_CONVERTER,
+            **(avro_converter(self.registry) if self.registry else {}),
             "connection.url": self.url,
             **{name: value for name, value in account.items() if value},
             "collection.name.format": self.table,

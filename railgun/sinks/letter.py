@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from railgun.kafka.record_headers import headers_of
 from railgun.model import headers as h
 from railgun.protocol.log_record import subject_of
+from railgun.sinks.avro_converter import AVRO_CONVERTER, meaning_of
 
 #: What Connect notes of an error, in headers of this beginning.
 ERRORS: Final = "__connect.errors."
@@ -50,9 +51,7 @@ def letter_of(sink: str, record: Message) -> Letter:
     origin = "/".join(errors.get(part, "") for part in ("topic", "partition", "offset"))
     if "topic" not in errors:
         origin = f"{record.topic()}/{record.partition()}/{record.offset()}"
-    reason = ": ".join(
-        part for part in (errors.get("exception.class.name"), errors.get("exception.message")) if part
-    )
+    reason = _reason(errors)
     headers: list[tuple[str, str | bytes]] = [(NAME, sink), (REASON, _line(reason))]
     key = record.key()
     subject = subject_of(key) if isinstance(key, bytes) else None
@@ -96,6 +95,14 @@ def _can_be_published(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _reason(errors: dict[str, str]) -> str:
+    """What Connect says, and in words where that is not enough."""
+    exception, message = (errors.get(f"exception.{part}", "") for part in ("class.name", "message"))
+    told = ": ".join(part for part in (exception, message) if part)
+    meaning = meaning_of(exception, message) if errors.get("class.name") == AVRO_CONVERTER else None
+    return told if meaning is None else f"{meaning} ({told})"
 
 
 def _text(value: bytes) -> str:

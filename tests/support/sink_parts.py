@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import railgun
 from railgun.kafka.embedded import EmbeddedConnect
 from railgun.protocol.topics import Names
-from railgun.sinks import Connect, JdbcSink
+from railgun.sinks import Connect, JdbcSink, dead_letters
 from tests.support.cell import Cell
 from tests.support.postgres import USER, Postgres
 from tests.support.waiting import wait_until
@@ -60,6 +60,13 @@ class SinkParts:
         """A stream that no other test uses; it captures everything below its name in lower case."""
         name = f"S{next(_numbers)}"
         return self.rg.create_stream(name, subjects=[f"{name.lower()}.>"], **settings)
+
+    def letters(self, sink: str) -> list[railgun.StoredMessage]:
+        """The dead letters of a sink, carried into a stream of their own."""
+        name = f"DLQ_{sink}"
+        self.rg.create_stream(name, subjects=[f"{name}.>"])
+        dead_letters(self.rg, sink, name)
+        return list(self.rg.stream(name).read())
 
     def publish(self, stream: railgun.Stream, count: int, what: str = "m") -> None:
         for number in range(count):

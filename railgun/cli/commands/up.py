@@ -126,7 +126,7 @@ def _serve(
     if not jars_cached():
         typer.echo(f"fetching Kafka {KAFKA_VERSION} (45 MB, once per user) …", err=True)
     if connect_port is not None and not connect_cached():
-        typer.echo("fetching Kafka Connect and its JDBC sink (70 MB, once per user) …", err=True)
+        typer.echo("fetching Kafka Connect and its JDBC sink (73 MB, once per user) …", err=True)
     typer.echo(f"starting Kafka {KAFKA_VERSION}, data in {data_dir} …", err=True)
     with ExitStack() as running:
         broker = EmbeddedBroker(data_dir / "broker", port)

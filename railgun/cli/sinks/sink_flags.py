@@ -82,7 +82,12 @@ class SinkFlags:
         typer.Option(metavar="REFERENCE", help="Where Connect finds its password: '${env:PG_PASSWORD}'."),
     ] = None
     payload: Annotated[
-        str | None, typer.Option(help="bytes (as it is), text, or fields (of a value.converter).")
+        str | None,
+        typer.Option(help="bytes (as it is), text, or fields (by --registry or a value.converter)."),
+    ] = None
+    registry: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Typed events: Apicurio's address for Connect (…/apis/ccompat/v7)."),
     ] = None
     dead_letters: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="The topic of what cannot be converted.")
@@ -126,6 +131,7 @@ class SinkFlags:
             "user": self.user,
             "password": self.password,
             "payload": self.payload,
+            "registry": self.registry,
             "dead_letters": self.dead_letters,
         }
         given |= {field: value for field, value in flags.items() if value is not None}

@@ -75,7 +75,7 @@ class EmbeddedConnect:
     Every wait is bounded. Failures are :class:`~railgun.errors.EmbeddedBrokerError` with one sentence each.
 
     ``port`` 0 takes a free one at the first start and keeps it. ``plugins`` are more folders, one for each plugin, beside
-    Debezium's JDBC sink and Connect's file connectors. ``environment`` is what ``${env:…}`` finds, beside that of this process.
+    Debezium's JDBC sink, Connect's file connectors and Apicurio's Avro converter. ``environment`` is what ``${env:…}`` finds, beside that of this process.
     ``jvm_flags`` are those of a quick start, which costs sinks half of their speed.
     """
 

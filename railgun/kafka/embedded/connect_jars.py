@@ -1,8 +1,9 @@
-"""The jars of the local Connect, each with its SHA-256: the runtime, beside those of the broker, and two plugins.
+"""The jars of the local Connect, each with its SHA-256: the runtime, beside those of the broker, and three plugins.
 
 To renew the list, resolve ``connect-runtime`` with jgo's Python resolver and leave out what the broker's list has already: both are of
 one version of Kafka. The JDBC sink is Debezium's own archive, because two of its jars are published nowhere else; it has drivers for
-PostgreSQL, MySQL, MariaDB, SQL Server and Oracle inside.
+PostgreSQL, MySQL, MariaDB, SQL Server and Oracle inside. Of what the resolver finds for Apicurio's converter, the list has what is used for
+Avro: the rest is for JSON schemas, for codecs of files, or Kafka's own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from railgun.kafka.embedded.jars import JarSet, fetched_jars, is_cached, kafka_j
 from railgun.kafka.embedded.pinned import KAFKA_VERSION
 
 DEBEZIUM_VERSION: Final = "3.6.0.Final"
+CONVERTER_VERSION: Final = "2.6.13.Final"
 _USER: Final = "the local Kafka Connect"
 
 #: Maven coordinate -> SHA-256.
@@ -70,11 +72,36 @@ FILE_JARS: Final = {
 JDBC_JARS: Final = {
     f"io.debezium:debezium-connector-jdbc:{DEBEZIUM_VERSION}:plugin:tar.gz": "c23af8d416f0f801ffb0271b1a8fd9b5360ff8d66b0dd650e066bb56ecfddc05",
 }
+AVRO_JARS: Final = {
+    "com.fasterxml.jackson.core:jackson-annotations:2.17.2": "873a606e23507969f9bbbea939d5e19274a88775ea5a169ba7e2d795aa5156e1",
+    "com.fasterxml.jackson.core:jackson-core:2.17.2": "721a189241dab0525d9e858e5cb604d3ecc0ede081e2de77d6f34fa5779a5b46",
+    "com.fasterxml.jackson.core:jackson-databind:2.17.2": "c04993f33c0f845342653784f14f38373d005280e6359db5f808701cfae73c0c",
+    "io.apicurio:apicurio-common-rest-client-common:0.1.18.Final": "7e73da0b5bd1cff35ff24f2172d41b79ef55362dbbd6104c5d5108ffed87dcd7",
+    "io.apicurio:apicurio-common-rest-client-jdk:0.1.18.Final": "ef1feac9226e31722444f608ad5d998e0d0753ed886a6decad19effe23d9b734",
+    "io.apicurio:apicurio-registry-client:2.6.13.Final": "3b06edde267fbf98207fcab297679b25475d62f4b31aa54612eb0e44f1804ad2",
+    "io.apicurio:apicurio-registry-common:2.6.13.Final": "1f08d5cfdf183be38f53df9e4ed72cb11f7923405ba7f2b3043f334fe6c732df",
+    "io.apicurio:apicurio-registry-schema-resolver:2.6.13.Final": "171a974f39df803e0084c962b80b58a2e40645cb08e8297bdbbe34c2ef61a3c1",
+    "io.apicurio:apicurio-registry-serde-common:2.6.13.Final": "5f5e0e834699516be7b39ee6cdefa138a417758bbf66e28950158a7232014e76",
+    "io.apicurio:apicurio-registry-serdes-avro-serde:2.6.13.Final": "71e2a474b6ef82b94d161eed801bc6570a31b324e6872e7c19e09c3b10bc3ad1",
+    "io.apicurio:apicurio-registry-utils-converter:2.6.13.Final": "95392390745e31941e3f8e3565f883a2c31b9fd1d38eb0e22aac7721dd73508a",
+    "org.apache.avro:avro:1.12.0": "1f5fbfff9b7427d6832cc3031a3c81413d3e21d9e2551847d9231c28493f9492",
+}
+# Connect finds plugins by their service files, and this one has none.
+_AVRO_SERVICES: Final = (
+    ("org.apache.kafka.connect.storage.Converter", "io.apicurio.registry.utils.converter.AvroConverter"),
+)
 
 RUNTIME: Final = JarSet(f"connect-{KAFKA_VERSION}", RUNTIME_JARS, f"Kafka Connect {KAFKA_VERSION}", _USER)
 PLUGINS: Final = (
     JarSet(f"connect-file-{KAFKA_VERSION}", FILE_JARS, "Connect's file connectors", _USER),
     JarSet(f"connect-jdbc-{DEBEZIUM_VERSION}", JDBC_JARS, f"Debezium's JDBC sink {DEBEZIUM_VERSION}", _USER),
+    JarSet(
+        f"connect-avro-{CONVERTER_VERSION}",
+        AVRO_JARS,
+        f"Apicurio's Avro converter {CONVERTER_VERSION}",
+        _USER,
+        _AVRO_SERVICES,
+    ),
 )
 
 
@@ -92,5 +119,5 @@ def connect_jars(cache: Path | None = None) -> list[Path]:
 
 
 def plugin_folders(cache: Path | None = None) -> dict[str, Path]:
-    """The folders of the plugins by their names, fetched first when the cache does not hold them (58 MB). Raises JarsUnavailable."""
+    """The folders of the plugins by their names, fetched first when the cache does not hold them (62 MB). Raises JarsUnavailable."""
     return {plugin.name: fetched_jars(plugin, cache)[0].parent for plugin in PLUGINS}

@@ -12,6 +12,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,12 +33,14 @@ class JarSet(NamedTuple):
     """Jars that are fetched together: the name of their folder, what they are, and who needs them.
 
     A coordinate is ``group:artifact:version``, or ``group:artifact:version:classifier:tar.gz`` for an archive, which is unpacked.
+    ``services`` are for jars that do not declare theirs: pairs of an interface and a class, in a jar of their own beside the others.
     """
 
     name: str
     pinned: Mapping[str, str]  # Maven coordinate -> SHA-256
     title: str
     user: str
+    services: tuple[tuple[str, str], ...] = ()
 
 
 BROKER: Final = JarSet(
@@ -95,7 +98,8 @@ def fetched_folder(jars: JarSet, cache: Path | None = None, repository: str | No
 
 
 def _folder(cache: Path, jars: JarSet) -> Path:
-    digest = hashlib.sha256(repr(sorted(jars.pinned.items())).encode()).hexdigest()[:12]
+    contents = repr(sorted(jars.pinned.items())) + (repr(jars.services) if jars.services else "")
+    digest = hashlib.sha256(contents.encode()).hexdigest()[:12]
     return cache / f"{jars.name}-{digest}"
 
 
@@ -127,6 +131,10 @@ def _fetch_all(cache: Path, folder: Path, jars: JarSet, repository: str | None) 
             except JarsUnavailable:
                 pool.shutdown(cancel_futures=True)
                 raise
+        if jars.services:
+            with zipfile.ZipFile(complete / "services.jar", "w") as declared:
+                for interface, provider in jars.services:
+                    declared.writestr(f"META-INF/services/{interface}", f"{provider}\n")
         complete.rename(folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

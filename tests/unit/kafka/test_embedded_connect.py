@@ -9,7 +9,7 @@ import pytest
 
 from railgun.errors import EmbeddedBrokerError
 from railgun.kafka.embedded import ConnectCrashed, EmbeddedConnect, NotAPort, PortInUse
-from railgun.kafka.embedded.connect_jars import JDBC_JARS, PLUGINS, RUNTIME_JARS
+from railgun.kafka.embedded.connect_jars import AVRO_JARS, JDBC_JARS, PLUGINS, RUNTIME_JARS
 from railgun.kafka.embedded.pinned import KAFKA_VERSION, PINNED_JARS
 
 NOWHERE = "127.0.0.1:1"
@@ -52,5 +52,7 @@ def test_its_jars_go_with_those_of_the_broker() -> None:
     assert {
         version for name, version in versions(RUNTIME_JARS).items() if name.startswith("org.apache.kafka")
     } == {KAFKA_VERSION}
-    assert all(len(digest) == 64 for digest in (*RUNTIME_JARS.values(), *JDBC_JARS.values()))
+    assert all(
+        len(digest) == 64 for digest in (*RUNTIME_JARS.values(), *JDBC_JARS.values(), *AVRO_JARS.values())
+    )
     assert len({plugin.name for plugin in PLUGINS}) == len(PLUGINS)

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import threading
 import warnings
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +23,7 @@ import pytest
 from railgun.kafka.embedded import JarsUnavailable, NoJava, free_port
 from railgun.kafka.embedded import java as java_room
 from railgun.kafka.embedded.guarded import GuardedProcess
-from railgun.kafka.embedded.jars import jars_cached, kafka_jars
+from railgun.kafka.embedded.jars import JarSet, fetched_jars, is_cached, jars_cached, kafka_jars
 from railgun.kafka.embedded.java import find_java, java_version
 from railgun.kafka.embedded.pinned import KAFKA_VERSION, PINNED_JARS
 from tests.support.waiting import process_gone, wait_until
@@ -70,6 +71,21 @@ def test_jars_are_fetched_once_and_then_need_no_network(tmp_path: Path, reposito
     first = kafka_jars(tmp_path / "cache", pinned, address)
     assert [jar.read_bytes() for jar in first] == [b"1", b"2"]
     assert kafka_jars(tmp_path / "cache", pinned, f"http://127.0.0.1:{free_port()}") == first
+
+
+def test_services_that_jars_do_not_declare_are_in_a_jar_beside_them(
+    tmp_path: Path, repository: tuple[Path, str]
+) -> None:
+    folder, address = repository
+    plain = JarSet("converter", offer(folder, "converter", b"classes"), "a converter", "a test")
+    declared = plain._replace(services=(("org.example.Api", "org.example.Here"),))
+    fetched_jars(plain, tmp_path / "cache", address)
+    assert not is_cached(declared, tmp_path / "cache"), "a folder without them is another folder"
+    jar, services = fetched_jars(declared, tmp_path / "cache", address)
+    assert jar.read_bytes() == b"classes"
+    with zipfile.ZipFile(services) as read:
+        assert read.namelist() == ["META-INF/services/org.example.Api"]
+        assert read.read("META-INF/services/org.example.Api") == b"org.example.Here\n"
 
 
 def test_of_an_archive_the_jars_are_kept(tmp_path: Path, repository: tuple[Path, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from railgun.model import headers as h
+from railgun.sinks.avro_converter import AVRO_CONVERTER
 from railgun.sinks.letter import letter_of
 
 
@@ -113,3 +114,21 @@ def test_one_letter_never_holds_up_the_others_by_its_headers() -> None:
     found = dict(headers)
     assert (found["small"], found["Sink-Headers-Left-Out"]) == (b"4", "4")
     assert "Sink-Subject" not in found
+
+
+def test_a_reason_of_the_avro_converter_is_told_in_words_and_others_as_they_are() -> None:
+    def reason(exception: bytes, message: bytes, stage: bytes) -> str:
+        told = [
+            ("__connect.errors.class.name", stage),
+            ("__connect.errors.exception.class.name", exception),
+            ("__connect.errors.exception.message", message),
+        ]
+        return letter_of("orders", Record(told)).reason  # type: ignore[arg-type]
+
+    avro, state = AVRO_CONVERTER.encode(), b"java.lang.IllegalStateException"
+    unframed = reason(state, b"artifact reference cannot be null", avro)
+    assert unframed == (
+        "the payload is not a framed event (java.lang.IllegalStateException: artifact reference cannot be null)"
+    )
+    assert reason(state, b"closed", avro) == "java.lang.IllegalStateException: closed"
+    assert reason(b"java.nio.BufferUnderflowException", b"", b"a.B") == "java.nio.BufferUnderflowException"

@@ -22,6 +22,7 @@ JDBC: dict[str, Any] = {
     "password": "${env:PG_PASSWORD}",
     "table": "orders",
 }
+APICURIO = "http://registry:8080/apis/ccompat/v7"
 PLAIN: dict[str, Any] = {"name": "orders", "stream": "ORDERS", "connector_class": "a.B"}
 
 
@@ -59,6 +60,18 @@ def test_a_row_is_put_by_incarnation_and_sequence() -> None:
     assert config["collection.name.format"] == "orders"
 
 
+@pytest.mark.parametrize("api", ["ccompat/v7", "ccompat/v6/", "registry/v2"])
+def test_a_registry_is_asked_by_its_own_api_and_its_events_are_columns(api: str) -> None:
+    sink = jdbc(payload="fields", registry=f"https://registry/apis/{api}", settings={"batch.size": "5"})
+    config = sink.rendered(NAMES, 7)
+    assert config["value.converter"] == "io.apicurio.registry.utils.converter.AvroConverter"
+    assert config["value.converter.apicurio.registry.url"] == "https://registry/apis/registry/v2"
+    steps = config["transforms"].split(",")
+    assert steps.index("railgunFlat") < steps.index("railgunNames") < steps.index("railgunColumns")
+    assert "sequence:event_sequence" in config["transforms.railgunNames.renames"].split(",")
+    assert "railgunFlat" not in jdbc().rendered(NAMES, 7)["transforms"]
+
+
 def test_a_stream_with_odd_characters_is_read_from_its_own_log() -> None:
     assert jdbc(stream="a b").rendered(NAMES, 1)["topics"] == NAMES.log("a b")
 
@@ -73,7 +86,11 @@ def test_a_stream_with_odd_characters_is_read_from_its_own_log() -> None:
         ({"table": "orders; drop table x"}, "not a valid name of a table"),
         ({"table": "${topic}"}, "not a valid name of a table"),
         ({"url": "postgresql://db/shop"}, "begins with jdbc:"),
-        ({"payload": "fields"}, "needs a value.converter"),
+        ({"payload": "fields"}, "needs a registry, or a value.converter"),
+        ({"registry": APICURIO}, "needs payload='fields'"),
+        ({"registry": APICURIO, "payload": "fields", "settings": {"value.converter": "a.B"}}, "exclude each"),
+        ({"registry": "http://registry:8081", "payload": "fields"}, "give its value.converter in settings"),
+        ({"registry": f"{APICURIO}/subjects", "payload": "fields"}, "not a valid registry of a sink"),
         ({"payload": "xml"}, "'bytes', 'text' or 'fields'"),
         ({"settings": {"topics": "other"}}, "topics is railgun's own"),
         ({"settings": {"insert.mode": "insert"}}, "insert.mode is railgun's own"),
@@ -95,6 +112,7 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], told: str) -> None:
         {"password": f"${{env:X}}{SECRET}"},
         {"url": f"jdbc:postgresql://db/shop?user=a&password={SECRET}"},
         {"url": f"jdbc:postgresql://shop:{SECRET}@db/shop"},
+        {"payload": "fields", "registry": f"http://shop:{SECRET}@registry:8080/apis/ccompat/v7"},
         {"settings": {"s3.secret.access.key": SECRET}},
         {"settings": {"value.converter.basic.auth.user.info": f"me:{SECRET}"}},
         {"settings": {"value.converter.schema.registry.url": f"http://me:{SECRET}@registry:8081"}},
