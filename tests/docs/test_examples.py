@@ -7,8 +7,9 @@ import re
 import shlex
 import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -92,14 +93,13 @@ def _run_test(test: Any) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("block", ON_KAFKA, ids=str)
 def test_an_example_on_kafka(block: Block, cell: Cell) -> None:
-    run_block(block, _on(cell, block.body))
+    _run_on(cell, block)
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("block", WITH_CONNECT, ids=str)
 def test_an_example_with_connect(block: Block, cell: Cell, sink_side: SinkSide) -> None:
-    source = _on(cell, block.body).replace(CONNECT, sink_side.connect).replace(DATABASE, sink_side.database)
-    run_block(block, source)
+    _run_on(cell, block, {CONNECT: sink_side.connect, DATABASE: sink_side.database})
 
 
 @pytest.mark.kafka
@@ -107,18 +107,27 @@ def test_an_example_with_connect(block: Block, cell: Cell, sink_side: SinkSide) 
 @pytest.mark.parametrize("block", IN_SPARK, ids=str)
 def test_an_example_in_spark(block: Block, cell: Cell, spark: SparkSession) -> None:
     """``session()`` in the text gives the session of the tests."""
-    run_block(block, _on(cell, block.body))
+    _run_on(cell, block)
 
 
-def _on(cell: Cell, source: str) -> str:
-    """The address and the prefix of the test's own cluster in place of those in the text."""
+def _run_on(cell: Cell, block: Block, addresses: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Run an example with the addresses and the prefix of the test's own cluster, and leave no stream to the next one."""
     source = re.sub(
         rf'(connect\(|server=)"{ADDRESS}"(, prefix="railgun")?',
         rf'\1"{ADDRESS}", prefix="{cell.prefix}"',
-        source,
+        block.body,
     )
-    source = source.replace('prefix="railgun"', f'prefix="{cell.prefix}"')
-    return source.replace(ADDRESS, cell.bootstrap).replace('"railgun.', f'"{cell.prefix}.')
+    source = source.replace('prefix="railgun"', f'prefix="{cell.prefix}"').replace(
+        '"railgun.', f'"{cell.prefix}.'
+    )
+    for address, own in {ADDRESS: cell.bootstrap, **addresses}.items():
+        source = source.replace(address, own)
+    try:
+        run_block(block, source)
+    finally:
+        with cell.connect() as rg:
+            for stream in rg.streams():
+                rg.delete_stream(stream.config.name)
 
 
 def _commands() -> list[tuple[str, list[str]]]:
