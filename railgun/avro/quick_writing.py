@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from railgun.avro.scalars import EPOCH
+from railgun.avro.scalars import EPOCH, aware
 
 Write = Callable[[Any], bytes]
 _DOUBLE: Final = struct.Struct("<d")
@@ -98,9 +98,7 @@ def _flag(value: bool) -> bytes:
 
 
 def _moment(value: datetime) -> bytes:
-    if value.tzinfo is None:
-        raise ValueError(f"{value} has no time zone: give one, or declare the field as NaiveDatetime")
-    since = value - EPOCH
+    since = aware(value) - EPOCH
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     return _varint((micros << 1) ^ (micros >> 63))
 

@@ -47,7 +47,8 @@ def _logical(base: str, name: str, **more: int) -> dict[str, Any]:
     return {"type": base, "logicalType": name, **more}
 
 
-def _aware(value: Any) -> Any:
+def aware(value: Any) -> Any:
+    """The value, if it is a time that a reader can make again. Raises ValueError, OverflowError."""
     if isinstance(value, datetime) and value.tzinfo is None:
         raise ValueError(f"{value} has no time zone: give one, or declare the field as NaiveDatetime")
     if isinstance(value, datetime) and value.year in _EDGES:
@@ -93,8 +94,8 @@ SCALARS: Final[dict[Any, Mapped]] = {
     datetime: Mapped(
         _logical("long", "timestamp-micros"),
         (datetime,),
-        _aware,
-        default=lambda value: (_aware(value) - EPOCH) // _MICROSECOND,
+        aware,
+        default=lambda value: (aware(value) - EPOCH) // _MICROSECOND,
     ),
     date: Mapped(
         _logical("int", "date"), (date,), default=lambda value: value.toordinal() - EPOCH.toordinal()

@@ -45,11 +45,11 @@ def holds(stream: railgun.Stream, count: int) -> railgun.TopicSourceInfo:
 
     def done() -> bool:
         info = stream.info()
-        return info.state.messages >= count and info.topics[0].lag == 0 and bool(info.topics[0].partitions)
+        return info.state.messages == count and info.topics[0].lag == 0 and bool(info.topics[0].partitions)
 
     wait_until(done, f"{count} messages in {stream.name}", PATIENCE)
     info = stream.info()
-    assert info.state.messages == count
+    assert info.state.messages == count, "and no more"
     return info.topics[0]
 
 
