@@ -57,7 +57,7 @@ types: $(READY) ## Check types with mypy, strict
 doors: $(READY) ## Check that the rooms import each other through their doors only (import-linter)
 	$(VENV)/bin/lint-imports
 
-unit: $(READY) ## Run the tests alone, in two processes (ARGS="-k publish" …)
+unit: $(READY) ## Run the tests alone, in three processes (ARGS="-k publish" …)
 	RAILGUN_CHAOS_ROUNDS=3 RAILGUN_CHAOS_CONSUMER_ROUNDS=3 RAILGUN_CHAOS_SOURCING_ROUNDS=3 RAILGUN_CHAOS_BUCKET_ROUNDS=3 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) \
 		$(PY) -m tests.parts $(ARGS)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# Which rules the tests show (`make rules`), and one Spark for those that want it.
-pytest_plugins = ["tests.rules.report", "tests.support.spark_session"]
+# Which rules the tests show (`make rules`), one Spark for those that want it, and which process gets which file.
+pytest_plugins = ["tests.rules.report", "tests.support.spark_session", "tests.support.sharing"]
 
 
 settings.register_profile("railgun", deadline=None)  # a busy machine is not a defect

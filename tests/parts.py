@@ -1,9 +1,9 @@
 """``python -m tests.parts [pytest arguments]``: all tests, in the two parts that they come in.
 
 Most tests wait more than they compute, so several processes share them, each with a Kafka and a worker of its own; a file
-stays in one process. Tests under chaos want the machine for themselves and follow alone.
+stays in one process (:mod:`tests.support.sharing`). Tests under chaos want the machine for themselves and follow alone.
 
-``RAILGUN_TEST_PROCESSES`` says how many processes there are (2).
+``RAILGUN_TEST_PROCESSES`` says how many processes there are (3).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import pytest
 
 from tests.support.checkout import TOP
 
-PROCESSES: Final = os.environ.get("RAILGUN_TEST_PROCESSES", "2")
-# In the order of the files, unit tests come last: they are short, so that all processes end at about the same time.
+PROCESSES: Final = os.environ.get("RAILGUN_TEST_PROCESSES", "3")
 TOGETHER: Final = (
     "--chaos=without",
     f"--numprocesses={PROCESSES}",

@@ -1,10 +1,12 @@
-"""All tests in two parts: what the run as a whole comes to."""
+"""All tests in two parts: what the run as a whole comes to, and which process gets which file."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests import parts
+from tests.support.checkout import TOP
+from tests.support.sharing import SUITES, next_file
 
 PASSED, FAILED, INTERRUPTED, EMPTY = 0, 1, 2, 5
 
@@ -42,3 +44,31 @@ def test_an_interrupted_run_goes_no_further(code: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(parts, "_pytest", interrupted)
     assert parts.run(["-k", "publish"]) == code
     assert began == [(*parts.TOGETHER, "-k", "publish")]
+
+
+SPARK, PIPELINES, SINKS, UNIT = (
+    "tests/spark/a.py",
+    "tests/pipelines/a.py",
+    "tests/sinks/a.py",
+    "tests/unit/a.py",
+)
+
+
+@pytest.mark.parametrize(
+    "waiting, begun, begun_by_others, given",
+    [
+        ([UNIT, SINKS, SPARK], set(), set(), SPARK),  # in the order of the suites
+        ([UNIT, SINKS, SPARK, PIPELINES], {1}, set(), SINKS),  # it goes on with its own
+        ([UNIT, SINKS, SPARK, PIPELINES], set(), {0}, SINKS),  # which no other has begun
+        ([UNIT, SPARK, PIPELINES], {1}, {0}, SPARK),  # it helps, before what is short
+        ([UNIT, "tests/unit/b.py"], {0}, {1}, UNIT),
+    ],
+)
+def test_a_process_goes_on_with_its_suite_then_begins_one_then_helps(
+    waiting: list[str], begun: set[int], begun_by_others: set[int], given: str
+) -> None:
+    assert next_file(waiting, begun, begun_by_others) == given
+
+
+def test_suites_are_folders_that_exist() -> None:
+    assert all((TOP / folder).is_dir() for folders in SUITES for folder in folders)
