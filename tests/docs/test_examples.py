@@ -103,7 +103,7 @@ def test_an_example_with_connect(block: Block, cell: Cell, sink_side: SinkSide) 
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)  # the first one waits for the JVM
+@pytest.mark.timeout(600)  # the first one waits for the JVM
 @pytest.mark.parametrize("block", IN_SPARK, ids=str)
 def test_an_example_in_spark(block: Block, cell: Cell, spark: SparkSession) -> None:
     """``session()`` in the text gives the session of the tests."""

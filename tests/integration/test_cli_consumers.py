@@ -17,7 +17,7 @@ from tests.support.cell import Cell
 from tests.support.commands import Run, done, invoke
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 LETTERS = 300
 

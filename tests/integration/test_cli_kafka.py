@@ -20,7 +20,7 @@ from tests.support.worker_process import PARTITIONS
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
 ]
 
 Run = Callable[..., Result]

@@ -15,7 +15,7 @@ from tests.support.commands import invoke
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS, WorkerProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SKEWED = """
 import time

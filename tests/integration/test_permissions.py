@@ -20,7 +20,7 @@ from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS, WorkerProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PREFIX = "shop"
 WORKER, CLIENT, STRANGER, ONLOOKER = "shop-worker", "shop-app", "stranger", "onlooker"

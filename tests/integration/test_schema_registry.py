@@ -14,7 +14,7 @@ from railgun import avro
 from railgun.kafka.embedded import EmbeddedRegistry, free_port
 from tests.support.naming import unique
 
-pytestmark = pytest.mark.timeout(180)  # the first test waits for the registry
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the registry
 
 
 class Placed(BaseModel):

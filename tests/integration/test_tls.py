@@ -15,7 +15,7 @@ from tests.support.certificates import Authority
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS, WorkerProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PREFIX = "shop"
 SOON = 10.0  # seconds

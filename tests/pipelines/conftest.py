@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +54,9 @@ def killed(cell: Cell, tmp_path: Path) -> Kill:
 
     def kill(*arguments: str, once: Callable[[], bool]) -> None:
         with _process(cell, tmp_path / "driver.log", *arguments) as process:
-            wait_until(lambda: process.poll() is not None or once(), "the pipeline works", 120, pause=0.005)
+            wait_until(lambda: process.poll() is not None or once(), "the pipeline works", 400, pause=0.005)
             os.killpg(process.pid, signal.SIGKILL)
-            assert process.wait(10) in (-signal.SIGKILL, 0), (tmp_path / "driver.log").read_text()
+            assert process.wait(60) in (-signal.SIGKILL, 0), (tmp_path / "driver.log").read_text()
 
     return kill
 

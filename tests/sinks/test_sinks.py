@@ -18,7 +18,7 @@ from tests.support.commands import done, invoke
 from tests.support.sink_parts import SinkParts, message_headers
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 def test_each_message_is_a_row_and_applying_again_changes_nothing(parts: SinkParts) -> None:

@@ -20,7 +20,7 @@ from tests.support.commands import done, invoke
 from tests.support.sink_parts import SinkParts
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 class Address(BaseModel):

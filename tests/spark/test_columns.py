@@ -24,7 +24,7 @@ from railgun.spark.columns import MADE_ANEW, messages
 from railgun.spark.gaps import runs_of, without
 from tests.support.spark import Headers, own_headers
 
-pytestmark = pytest.mark.timeout(180)  # the first test waits for the JVM
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the JVM
 
 RECORDS = "key binary, value binary, headers array<struct<key:string,value:binary>>, offset bigint"
 GOOD = own_headers(7, 3)

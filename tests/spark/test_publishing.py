@@ -31,7 +31,7 @@ from tests.support.spark import At, held, rows
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]  # the first test waits for the JVM
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]  # the first test waits for the JVM
 
 ROWS = "subject string, payload binary, headers map<string,string>, msg_id string"
 
@@ -176,7 +176,7 @@ railgun.spark.publish(frame, target, **at)
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_submitted_driver_is_killed_and_its_rows_are_there_once(
     spark: SparkSession, rg: railgun.Railgun, cell: Cell, at: At, tmp_path: Path
 ) -> None:
@@ -207,12 +207,12 @@ def test_a_submitted_driver_is_killed_and_its_rows_are_there_once(
             wait_until(
                 lambda: driver.poll() is not None or stream.info().state.messages > 0,
                 "the driver publishes",
-                200,
+                400,
                 pause=0.01,
             )
         finally:
             os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait(10)
+            driver.wait(60)
     assert out.read_text() == "3 rows on local[1]", log.read_text()
     before = stream.info().state.messages
     assert 0 < before < MANY, log.read_text()

@@ -27,7 +27,7 @@ from tests.support.naming import unique
 from tests.support.spark import At, held, incarnation_of, own_headers, plant, rows, sequences
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]  # the first test waits for the JVM
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]  # the first test waits for the JVM
 
 # As the settings of every compacted log, in a hurry. The broker looks for something to clean every 15 seconds.
 HURRIED = {
@@ -244,7 +244,7 @@ def test_a_query_ends_when_its_stream_is_made_anew(
         for _ in range(9):  # more than the former stream had offsets
             rg.publish(f"{name}.a", b"new")
         with pytest.raises(StreamingQueryException):
-            query.awaitTermination(90)
+            query.awaitTermination(240)
     finally:
         query.stop()
     assert {bytes(row.payload) for row in spark.read.parquet(out).collect()} == {b"former"}
@@ -275,7 +275,7 @@ def test_a_query_goes_on_from_its_checkpoint(
         frame = read_stream(spark, name, **asked, **at)
         assert frame.isStreaming
         query = _into(frame, tmp_path).trigger(availableNow=True).start()
-        assert query.awaitTermination(90)
+        assert query.awaitTermination(240)
         return sequences(spark.read.schema(SCHEMA).parquet(str(tmp_path / "out")))
 
     publish(1, 40)
@@ -307,7 +307,7 @@ def test_a_query_may_begin_with_what_is_new(
     for _ in range(3):
         rg.publish(f"{name}.a", b"new")
     query = _into(reduce(DataFrame.unionAll, frames), tmp_path).trigger(availableNow=True).start()
-    assert query.awaitTermination(90)
+    assert query.awaitTermination(240)
     found = spark.read.parquet(str(tmp_path / "out")).orderBy("case", "sequence").collect()
     assert [(row.case, row.sequence) for row in found] == [
         *(("future", n) for n in (3, 4)),
@@ -349,7 +349,7 @@ def test_a_compacted_log_gives_what_the_stream_holds(
             rg.publish(f"{name}.tick", b"")  # the segment before it is closed
             return read(spark, name, all=True, **at).count() < PUTS // 2
 
-        wait_until(is_small, "the log was not compacted", timeout=60, pause=0.5)
+        wait_until(is_small, "the log was not compacted", timeout=180, pause=0.5)
         assert rows(read(spark, name, **at)) == held(stream)
         assert committed_range(settings, Names(cell.prefix).log(name), 0)[1] > PUTS
 
@@ -363,7 +363,7 @@ def test_a_message_past_which_the_log_was_trimmed_is_there(
         rg.publish(f"{straggling}.tick", b"")
         return committed_range(KafkaSettings(cell.bootstrap), topic, 0)[0] > 1
 
-    wait_until(is_trimmed, "the log was not trimmed past its oldest message", timeout=60, pause=0.5)
+    wait_until(is_trimmed, "the log was not trimmed past its oldest message", timeout=180, pause=0.5)
     frame = read(spark, straggling, **at)
     assert rows(frame) == held(stream)
     (old,) = read(spark, straggling, end=1, **at).collect()

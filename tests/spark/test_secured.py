@@ -17,7 +17,7 @@ from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.spark import sequences
 from tests.support.worker_process import PARTITIONS, WorkerProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 PREFIX, WORKER, CLIENT = "shop", "shop-worker", "shop-app"
 
@@ -54,5 +54,5 @@ def test_the_permissions_of_a_client_are_enough_to_read(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(90)
+    assert query.awaitTermination(240)
     assert sequences(spark.read.parquet(str(tmp_path / "out"))) == [2, 3]

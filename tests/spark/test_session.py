@@ -24,7 +24,7 @@ from railgun.spark.options import SERVER_VARIABLE, kafka_options, server_address
 from tests.support.certificates import Authority
 from tests.support.secured_broker import sasl
 
-pytestmark = pytest.mark.timeout(180)  # the first test waits for the JVM
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the JVM
 
 PASSWORD = 'pass"word\\ ;ä'
 

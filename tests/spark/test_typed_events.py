@@ -14,7 +14,7 @@ from railgun import avro
 from railgun.spark import from_avro
 
 pytestmark = [
-    pytest.mark.timeout(180),  # the first test waits for the JVM
+    pytest.mark.timeout(600),  # the first test waits for the JVM
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # pyspark's connections to its JVM
 ]
 

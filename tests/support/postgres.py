@@ -81,7 +81,7 @@ class Postgres:
             command, log_file=log, patience=10, environment={**os.environ, "LC_ALL": "C"}
         )
         log.unlink(missing_ok=True)  # goes with the processes that write to it
-        wait_until(self._answers, "PostgreSQL answers", 30)
+        wait_until(self._answers, "PostgreSQL answers", 90)
         return self
 
     def _answers(self) -> bool:

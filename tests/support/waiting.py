@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str, timeout: float = 20.0, *, pause: float = 0.05
+    condition: Callable[[], bool], what: str, timeout: float = 60.0, *, pause: float = 0.05
 ) -> None:
     """Return when the condition holds; fail with ``what`` when it does not in time."""
     deadline = time.monotonic() + timeout

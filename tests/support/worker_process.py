@@ -127,7 +127,7 @@ class WorkerProcess:
 
     # ------------------------------------------------------------ what it says
 
-    def await_ready(self, timeout: float = 60.0) -> None:
+    def await_ready(self, timeout: float = 120.0) -> None:
         """Wait until a publish would be answered. Raises what the client would, with the end of the worker's log."""
         try:
             wait_for_workers(self.bootstrap, self.prefix, timeout)
@@ -135,7 +135,7 @@ class WorkerProcess:
             error.add_note(self.last_lines())
             raise
 
-    def wait_for(self, text: str, *, times: int = 1, timeout: float = 90.0) -> None:
+    def wait_for(self, text: str, *, times: int = 1, timeout: float = 180.0) -> None:
         """Wait until the log holds the text so many times; fail at once when the worker has ended."""
         deadline = time.monotonic() + timeout
         while self.text().count(text) < times:
