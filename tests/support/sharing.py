@@ -1,7 +1,8 @@
 """Which process of ``make test`` gets which file next. A plugin of pytest, for pytest-xdist.
 
 Files of one suite share what takes long to start: Spark, Connect and PostgreSQL, a worker. So a process goes on with the suite
-that it has begun, and begins one that no other has; only when there is none left it helps another process with its own.
+that it has begun, and begins one that no other has; only when there is none left it helps another process with its own, and
+first with the suite that is the cheapest to begin.
 Suites come in the order of :data:`SUITES`: those with long tests first, and short tests last, so that all processes end at about
 the same time.
 """
@@ -40,7 +41,7 @@ def next_file(waiting: Iterable[str], begun: Collection[int], begun_by_others: C
             return 3, suite
         if suite in begun:
             return 0, suite
-        return (2 if suite in begun_by_others else 1), suite
+        return (2, -suite) if suite in begun_by_others else (1, suite)
 
     return min(waiting, key=turn)  # of equals the first
 

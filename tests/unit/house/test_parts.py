@@ -61,6 +61,7 @@ SPARK, PIPELINES, SINKS, UNIT = (
         ([UNIT, SINKS, SPARK, PIPELINES], {1}, set(), SINKS),  # it goes on with its own
         ([UNIT, SINKS, SPARK, PIPELINES], set(), {0}, SINKS),  # which no other has begun
         ([UNIT, SPARK, PIPELINES], {1}, {0}, SPARK),  # it helps, before what is short
+        ([UNIT, SPARK, SINKS], {2}, {0, 1}, SINKS),  # first where beginning is cheaper
         ([UNIT, "tests/unit/b.py"], {0}, {1}, UNIT),
     ],
 )
