@@ -49,13 +49,16 @@ class _Writer:
         self.frame: bytes | None = None
 
     def write(self, event: BaseModel, frame: bytes) -> bytes:
-        """The event behind a frame."""
-        if self.quick is not None:
-            return self.quick(event.__dict__, frame)
-        out = io.BytesIO()
-        out.write(frame)
-        fastavro.schemaless_writer(out, self.schema, self.record.datum(event))
-        return out.getvalue()
+        """The event behind a frame. Raises InvalidEvent."""
+        try:
+            if self.quick is not None:
+                return self.quick(event.__dict__, frame)
+            out = io.BytesIO()
+            out.write(frame)
+            fastavro.schemaless_writer(out, self.schema, self.record.datum(event))
+            return out.getvalue()
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError, struct.error) as error:
+            raise InvalidEvent(model=type(event).__name__, reason=str(error)) from error
 
 
 class _Reader:
@@ -126,16 +129,21 @@ class Events:
             return event.__pydantic_serializer__.to_json(event, by_alias=True)
         model = type(event)
         writer = self._writers.get(model) or self._writer(model)
-        frame = writer.frame
-        try:
-            payload = writer.write(event, frame or framing.UNKNOWN)
-        except (ValueError, TypeError, AttributeError, KeyError, OverflowError, struct.error) as error:
-            raise InvalidEvent(model=model.__name__, reason=str(error)) from error
-        if frame is not None:
-            return payload
-        unframed = Unframed(payload)
+        if writer.frame is not None:
+            return writer.write(event, writer.frame)
+        unframed = Unframed(writer.write(event, framing.UNKNOWN))
         unframed.model = model
         return unframed
+
+    def written(self, event: object) -> tuple[bytes, tuple[str, bytes]] | None:
+        """Payload and header of an event whose model is ready; None for any other, and for what is no event.
+
+        It is what :meth:`begin` and :meth:`header` give, with one look at the type. Raises InvalidEvent.
+        """
+        writer = self._writers.get(type(event))  # type: ignore[arg-type]
+        if writer is None or writer.frame is None:
+            return None
+        return writer.write(event, writer.frame), writer.header  # type: ignore[arg-type]
 
     def finish(self, payload: bytes) -> bytes:
         """The payload with its frame; one that has it already is left as it is. Raises what :meth:`use` raises."""

@@ -62,12 +62,17 @@ def outgoing(events: Events, payload: Event, headers: HeaderList | None) -> tupl
 
     Never waits: the frame of the first event of a model is still open (:meth:`Events.finish`). Raises ConfigError, EventError.
     """
-    if not isinstance(payload, BaseModel):
-        return payload_bytes(payload), headers
-    data = events.begin(payload)
-    own = events.header(payload)
-    if own is None:
-        return data, headers
+    found = events.written(payload)
+    if found is not None:  # before isinstance, which pydantic makes slow
+        data, own = found
+    else:
+        if not isinstance(payload, BaseModel):
+            return payload_bytes(payload), headers
+        data = events.begin(payload)
+        stated = events.header(payload)
+        if stated is None:
+            return data, headers
+        own = stated
     if not headers:
         return data, [own]
     return data, headers if h.first(headers, CONTENT_TYPE) is not None else [*headers, own]

@@ -42,7 +42,17 @@ def encode_pack(pack: PublishPack) -> bytes:
 
 def _add_headers(parts: list[bytes], headers: list[HeaderList]) -> None:
     names: dict[str, bytes] = {}
+    only: tuple[str, bytes] | None = None
+    whole = b""
     for given in headers:
+        if len(given) == 1:
+            if given[0] is not only:  # events of one model share theirs
+                only = given[0]
+                name, value = only
+                text = names.get(name) or names.setdefault(name, _text(name))
+                whole = b"".join((b"\2", text, _lengths.get(len(value)) or _length(value), value, b"\0"))
+            parts.append(whole)
+            continue
         if given:
             parts.append(_lengths.get(len(given)) or _length(given))
             for name, value in given:
