@@ -11,11 +11,11 @@ from railgun.worker.outbox import Outbox
 class Seconds:
     """A clock that goes on by itself, a little each time it is read."""
 
-    def __init__(self) -> None:
-        self.now = 100.0
+    def __init__(self, step: float = 0.3) -> None:
+        self.now, self._step = 100.0, step
 
     def __call__(self) -> float:
-        self.now += 0.3
+        self.now += self._step
         return self.now
 
 
@@ -57,7 +57,7 @@ def test_what_finds_no_room_is_counted_and_said(caplog: pytest.LogCaptureFixture
 
 def test_an_answer_waits_for_room(caplog: pytest.LogCaptureFixture) -> None:
     producer = producer_of(0.3)
-    outbox = Outbox(producer)
+    outbox = Outbox(producer, now=Seconds(0.001))  # so that it waits long, however busy the machine is
     for _ in range(5):
         assert outbox.offer("advisories", b"", b"x", 0)
     assert outbox.send("replies", b"me", b"an answer", 0), "room is made when the others are given up"
