@@ -17,6 +17,7 @@ from railgun.avro.errors import (
     InvalidModel,
     RegistryUnavailable,
     UnknownSchema,
+    UnknownSchemaId,
     UnreadableEvent,
 )
 from railgun.avro.events import Events
@@ -41,6 +42,7 @@ __all__ = [
     "IncompatibleSchema",
     "UnknownSchema",
     "UnreadableEvent",
+    "UnknownSchemaId",
     "RegistryUnavailable",
 ]
 

@@ -8,9 +8,11 @@
     ├── IncompatibleSchema    the model's schema breaks with an earlier version (``record``, ``differences``)
     ├── UnknownSchema         the registry lacks the schema, and nothing may be added (also a ConfigError; ``record``)
     ├── UnreadableEvent       a payload cannot be read as the wanted model (also a ValueError; ``schema_id``, ``reason``)
+    │   └── UnknownSchemaId   the registry does not know the id in its frame, or not yet
     └── RegistryUnavailable   the registry does not answer, or cannot be used (``registry``, ``reason``)
 
-All but the last are final: the same call fails again. Nothing was sent when a publish raises one of them.
+UnknownSchemaId and RegistryUnavailable may pass; all others are final: the same call fails again. Nothing was sent when a publish raises one
+of them.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ __all__ = [
     "InvalidModel",
     "RegistryUnavailable",
     "UnknownSchema",
+    "UnknownSchemaId",
     "UnreadableEvent",
 ]
 
@@ -76,6 +79,10 @@ class UnreadableEvent(EventError, ValueError):
     def __init__(self, reason: str, *, schema_id: int | None = None) -> None:
         self.reason, self.schema_id = reason, schema_id
         super().__init__(f"the payload is not a valid event: {reason}")
+
+
+class UnknownSchemaId(UnreadableEvent):
+    """The registry has no schema of the id in a payload's frame. It may lag behind, or be restored: a later try may succeed."""
 
 
 class RegistryUnavailable(EventError):

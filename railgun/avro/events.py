@@ -19,7 +19,7 @@ from fastavro.read import SchemaResolutionError
 from pydantic import BaseModel, TypeAdapter
 
 from railgun.avro import framing
-from railgun.avro.errors import InvalidEvent, UnreadableEvent
+from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
 from railgun.avro.naming import record_name
 from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, parsed
 from railgun.avro.quick_writing import quick_writer
@@ -217,7 +217,7 @@ class Events:
             )
         found = self.registry.schema(number)
         if found is None:
-            raise UnreadableEvent(f"{self.registry!r} has no schema {number}", schema_id=number)
+            raise UnknownSchemaId(f"{self.registry!r} has no schema {number}", schema_id=number)
         self._schemas[number] = found
         return found
 

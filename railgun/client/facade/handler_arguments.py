@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from railgun.avro.errors import UnreadableEvent
+from railgun.avro.errors import UnknownSchemaId, UnreadableEvent
 from railgun.avro.events import Events
 from railgun.avro.framing import MAGIC
 from railgun.client.consuming.delivery import Delivery
@@ -78,12 +78,14 @@ def _text(message: Delivery) -> str:
 
 
 def _validated(adapter: TypeAdapter[Any], wanted: Any, message: Delivery) -> Any:
-    """The payload as the wanted type. What will never be readable is UnreadableMessage; a registry that is down is tried again."""
+    """The payload as the wanted type. What will never be readable is UnreadableMessage. A registry that is down, or does not know a schema, is asked again."""
     try:
         if message.payload[:1] == MAGIC:
             return message._decoder().framed(message.payload, wanted)
         return adapter.validate_json(message.payload)
     except ValidationError as error:
         raise UnreadableMessage(in_words(error)) from error
+    except UnknownSchemaId:
+        raise
     except UnreadableEvent as error:
         raise UnreadableMessage(str(error)) from error

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from railgun.avro.errors import UnknownSchemaId
 from railgun.avro.events import Events
 from railgun.avro.framing import MAGIC
 from railgun.client import steps
@@ -112,7 +113,11 @@ class Handler:
             "it is given up" if last else f"the next is in {delay:g} s",
             exc_info=error,
         )
-        if not message.acknowledged:
+        if message.acknowledged:
+            return
+        if last and isinstance(error, UnknownSchemaId):
+            message._term(str(error))  # the dead letter says what nobody knew
+        else:
             message._nak(None if last else delay)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +176,54 @@ def test_handlers_get_events_and_what_is_unreadable_is_a_dead_letter(
     ):
         assert part in reason
     assert letters[2].payload == framed + b"x", "nothing is lost"
+
+
+class _Lagging:
+    """A registry that does not know a schema the first times that it is asked for it."""
+
+    def __init__(self, registry: avro.SchemaFolder, unknown: int) -> None:
+        self.registry, self.unknown = registry, unknown
+
+    def use(self, record: str, schema: Mapping[str, Any]) -> int:
+        return self.registry.use(record, schema)
+
+    def schema(self, schema_id: int) -> Any:
+        self.unknown -= 1
+        return None if self.unknown >= 0 else self.registry.schema(schema_id)
+
+    def versions(self, record: str) -> dict[int, str]:
+        return self.registry.versions(record)
+
+
+@pytest.mark.parametrize("unknown, deliveries", [(2, 3), (9, None)])
+def test_a_schema_that_the_registry_does_not_know_yet_is_asked_for_again(
+    cluster: Cluster, registry: avro.SchemaFolder, make: Make, unknown: int, deliveries: int | None
+) -> None:
+    """Until the delays of the handler are used up: then it is a dead letter, and says why."""
+    dead, stream = make("DEAD"), make("TYPED")
+    payload = avro.Events(registry).payload(Placed(id="1", amount=1))
+    seen: list[int] = []
+    with cluster.connect(registry=_Lagging(registry, unknown)) as late:
+        late.publish(f"{stream.name}.a", payload)
+
+        @late.handler(stream.name, "WORK", dead_letter=dead.name, retry=[0.01, 0.01])
+        def work(event: Placed, message: railgun.Message) -> None:
+            seen.append(message.deliveries)
+            late.stop()
+
+        worker = threading.Thread(target=late.run)
+        worker.start()
+        try:
+            if deliveries is None:
+                (letter,) = late.stream(dead.name).create_consumer("REVIEW").fetch(1, wait=30)
+                assert "has no schema" in (letter.header("Railgun-Origin-Reason") or "")
+                assert letter.header("Railgun-Origin-Deliveries") == "3"
+            else:
+                worker.join(30)
+        finally:
+            late.stop()
+            worker.join(30)
+    assert seen == ([] if deliveries is None else [deliveries])
 
 
 async def test_a_coroutine_gets_events(cluster: Cluster, registry: avro.SchemaFolder, make: Make) -> None:
