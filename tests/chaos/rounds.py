@@ -1,7 +1,8 @@
 """Which torments come, and in which order: all of it from one seed.
 
 ``RAILGUN_CHAOS_SEED`` chooses the seed (a new one each time, printed), ``RAILGUN_CHAOS_ROUNDS``,
-``RAILGUN_CHAOS_CONSUMER_ROUNDS``, ``RAILGUN_CHAOS_SOURCING_ROUNDS`` and ``RAILGUN_CHAOS_BUCKET_ROUNDS`` how many rounds there are (3).
+``RAILGUN_CHAOS_CONSUMER_ROUNDS``, ``RAILGUN_CHAOS_SOURCING_ROUNDS`` and ``RAILGUN_CHAOS_BUCKET_ROUNDS`` how many rounds there are (3), and
+``RAILGUN_CHAOS_PIPELINE_ROUNDS`` how many with each pipeline that writes (1).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_ROUNDS", "3"))
 CONSUMER_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_CONSUMER_ROUNDS", "3"))
 SOURCING_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_SOURCING_ROUNDS", "3"))
 BUCKET_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_BUCKET_ROUNDS", "3"))
+PIPELINE_ROUNDS: Final = int(os.environ.get("RAILGUN_CHAOS_PIPELINE_ROUNDS", "1"))
 
 
 def turn_of(number: int, kinds: int, salt: str = "") -> int:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 
 import railgun
 from railgun.errors import ConfigError
 from tests.pipelines.conftest import Kill, Start, group_is_empty
+from tests.pipelines.contents import archived, filled, live, publish, whole_batches
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
 from topologies.pipelines.archive import Archived, archive, summary
@@ -25,54 +23,6 @@ from topologies.pipelines.parts.message_files import read_archive
 from topologies.pipelines.parts.place import Place
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-Row = tuple[int, str, int, str, tuple[tuple[str, str], ...]]
-
-
-def filled(rg: railgun.Railgun, count: int, **options: Any) -> str:
-    """A new stream with so many messages."""
-    name = unique("ARCHIVED")
-    rg.create_stream(name, subjects=[f"{name}.*"], **options)
-    publish(rg, name, count)
-    return name
-
-
-def publish(rg: railgun.Railgun, name: str, count: int) -> None:
-    futures = [
-        rg.publish_soon(f"{name}.{n % 5}", f"message {n}".encode() + bytes(n % 7), headers={"N": str(n)})
-        for n in range(count)
-    ]
-    for future in futures:
-        future.result()
-
-
-def live(rg: railgun.Railgun, name: str) -> list[Row]:
-    """What the facade gives: sequence, subject, time, hash of the payload, headers."""
-    return [
-        (
-            one.sequence,
-            one.subject,
-            one.time_ns,
-            hashlib.sha256(one.payload).hexdigest(),
-            tuple(sorted((key, value.decode()) for key, value in one.headers)),
-        )
-        for one in rg.stream(name).read()
-    ]
-
-
-def archived(spark: SparkSession, target: Path) -> list[Row]:
-    """The same from the files, as any reader of Parquet finds them."""
-    rows = spark.read.parquet(str(target)).select(
-        "sequence", "subject", "time_ns", f.sha2("payload", 256), f.array_sort(f.map_entries("headers"))
-    )
-    return sorted(
-        (number, subject, time, digest, tuple((key, value) for key, value in headers))
-        for number, subject, time, digest, headers in rows.collect()
-    )
-
-
-def whole_batches(target: Path) -> int:
-    return len(list(target.glob("batch=*/_SUCCESS")))
 
 
 def test_an_archive_goes_on_after_a_kill_and_after_ctrl_c(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 import railgun
 from railgun.errors import ConfigError
 from tests.pipelines.conftest import Kill
+from tests.pipelines.contents import commands_of, content
 from tests.support.naming import unique
 from topologies.pipelines.archive import archive
 from topologies.pipelines.backfill import Backfilled, backfill
@@ -24,27 +21,6 @@ from topologies.pipelines.parts.place import Place
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 COUNT = 10_000
 AT_ONCE = 0.1  # seconds: a window that helps nobody who comes back
-
-
-def content(rg: railgun.Railgun, name: str) -> list[tuple[str, str]]:
-    """Subject, without its first token, and hash of what a stream holds, in order."""
-    return [
-        (one.subject.partition(".")[2], hashlib.sha256(one.payload).hexdigest())
-        for one in rg.stream(name).read()
-    ]
-
-
-@contextmanager
-def commands_of(at: Place, rg: railgun.Railgun, stream: str) -> Iterator[Callable[[], int]]:
-    """Tells where the commands of the stream's partition end: sooner than their owner, who is busy with them."""
-    known = rg.connection.stream(stream)
-    assert known is not None
-    place = TopicPartition(f"{at.prefix}.commands", known.partition)
-    reader = Consumer({"bootstrap.servers": at.server, "group.id": "unused"})
-    try:
-        yield lambda: int(reader.get_watermark_offsets(place, 10)[1])
-    finally:
-        reader.close()
 
 
 def test_a_backfill_goes_on_after_its_driver_was_killed(
