@@ -15,8 +15,8 @@ An owner may trim its log past a few old messages that it keeps in its table. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -36,6 +36,8 @@ from .parts.place import Place
 
 MESSAGES_AT_ONCE: Final = 200_000  # of a batch: some seconds of work that an interruption can cost
 _DONE: Final = "_SUCCESS"
+_OPEN_FILES: Final = "spark.sql.maxConcurrentOutputFileWriters"
+_DATES_AT_ONCE: Final = "8"  # that a task has files open for
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,10 @@ def archive(
         folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
         used.enter_context(folder.alone())
         _check_checkpoint(folder)
-        messages = railgun.spark.read_stream(
-            spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
+        messages = _dated(
+            railgun.spark.read_stream(
+                spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
+            )
         )
         refuse_another(rg, stream, created)  # so the frame is of the stream that the card names
 
@@ -104,28 +108,43 @@ def summary(spark: SparkSession, target: str) -> Archived:
     card = Folder(spark, target).card()
     if card is None or card["kind"] != "archive":
         raise ConfigError(f"{target} is not an archive: it has no card that says so")
-    found = (
-        read_archive(spark, target)
-        .agg(
-            f.count("*").alias("messages"),
-            f.countDistinct("batch").alias("batches"),
-            f.min("sequence").alias("first"),
-            f.max("sequence").alias("last"),
-        )
-        .first()
-    )
+    rows = read_archive(spark, target)
+    found = rows.agg(f.count("*"), f.min("sequence"), f.max("sequence")).first()
     assert found is not None
-    return Archived(
-        card["stream"], target, found["messages"], found["batches"], found["first"], found["last"]
-    )
+    # A batch without messages has no file. To count the distinct values of the column instead would take two shuffles of all rows.
+    batches = {part for file in rows.inputFiles() for part in file.split("/") if part.startswith("batch=")}
+    messages, first, last = found
+    return Archived(card["stream"], target, messages, len(batches), first, last)
+
+
+def _dated(rows: DataFrame) -> DataFrame:
+    """The rows with the date that their folders are named after. Of a stream, before its batches: there it would be a copy of each row."""
+    return rows.withColumn("date", f.to_date("time"))
 
 
 def _store(folder: Folder, rows: DataFrame, number: int) -> None:
     """Write a batch, unless it is whole: then it was so before the checkpoint could say it."""
     name = f"batch={number}"
     if not folder.has(f"{name}/{_DONE}"):
-        dated = rows.withColumn("date", f.to_date("time"))
-        dated.write.mode("overwrite").partitionBy("date").parquet(folder.inside(name))
+        with _unsorted(rows.sparkSession):
+            rows.write.mode("overwrite").partitionBy("date").parquet(folder.inside(name))
+
+
+@contextmanager
+def _unsorted(spark: SparkSession) -> Iterator[None]:
+    """A session whose writes keep the files of several dates open: Spark would else sort every batch by date, payloads and all.
+
+    A log is nearly in the order of time, so a task meets few dates. At more than these the rest of the task is sorted.
+    """
+    before = spark.conf.get(_OPEN_FILES, None)
+    spark.conf.set(_OPEN_FILES, _DATES_AT_ONCE)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_OPEN_FILES)
+        else:
+            spark.conf.set(_OPEN_FILES, before)
 
 
 def _store_stragglers(
@@ -148,7 +167,7 @@ def _store_stragglers(
     begins = last + 1 if first is None else first[1]
     if now.empty or now.first >= begins:
         return
-    kept = railgun.spark.read(spark, stream, filter=filter, end=begins - 1, **at.options())
+    kept = _dated(railgun.spark.read(spark, stream, filter=filter, end=begins - 1, **at.options()))
     below = [name.removeprefix("batch=") for name in folder.names() if name.startswith("batch=-")]
     whole = [int(number) for number in below if folder.has(f"batch={number}/{_DONE}")]
     there = read_archive(spark, folder.path).where((f.col("batch") >= 0) | f.col("batch").isin(whole))
