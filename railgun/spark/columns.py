@@ -24,7 +24,8 @@ MADE_ANEW: Final = (
     "the stream was deleted and made again: read it anew, and give a streaming query another checkpoint"
 )
 _OWN: Final = 3  # railgun's headers, at the end
-_SKEW: Final = 3_600 * 10**9  # ns: how far the clock of a broker may be ahead of Spark's
+_DAY: Final = 86_400 * 10**9  # ns
+_DAYS_AHEAD: Final = 2  # the end of tomorrow: how far the clock of a broker may be ahead of Spark's
 _NUMBER: Final = "try_cast(cast({0} as string) as bigint)"
 # Spark's cast also takes blanks and signs, which all sort below '0'; the cast refuses everything else.
 _DIGITS: Final = "{0} >= X'30' and substring({0}, -1, 1) >= X'30'"
@@ -106,8 +107,9 @@ def _is_message(incarnation: int, first: int, last: int | None, asked: int) -> C
 def _of_incarnation(incarnation: int, asked: int) -> str:
     """Whether a record is of this incarnation; numbers of incarnations grow. The bytes are compared: equal ones are nearly all."""
     value = f"{_from_end(1)}.value"
-    # Computed with the query: a frame may be made today and looked at tomorrow.
-    latest = f"unix_micros(current_timestamp()) * 1000L + {_SKEW}L"
+    # Computed with the query: a frame may be made today and looked at tomorrow. By the day, because Spark writes the time into the code of
+    # each micro-batch: with another one the code is compiled anew, and slow until the JVM has made it fast again (seen: a sixth of a batch).
+    latest = f"(unix_date(current_date()) + {_DAYS_AHEAD}) * {_DAY}L"
     later = f"""{_DIGITS.format(value)} and {_NUMBER.format(value)} > {incarnation}L
         and {_from_end(2)}.key = '{h.LOG_TIME}' and {_DIGITS.format(_TIME)}
         and {_NUMBER.format(_TIME)} between {asked}L and {latest}"""

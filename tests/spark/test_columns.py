@@ -6,6 +6,7 @@ import io
 import json
 import struct
 import time
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from railgun.errors import ConfigError
@@ -105,10 +106,34 @@ def test_a_message_of_a_later_stream_ends_the_query(spark: SparkSession) -> None
 
 def test_a_forged_message_of_a_later_stream_does_not_end_the_query_for_ever(spark: SparkSession) -> None:
     asked = time.time_ns()
-    times = (asked - 1, asked + 7_200 * 10**9, LARGEST, 0, "", "late")
+    times = (asked - 1, asked + 3 * 86_400 * 10**9, LARGEST, 0, "", "late")
     forged = [(b"a.b", b"", own_headers(7, 12, time_ns)) for time_ns in times]
     planted = _frame(spark, [(b"a.b", b"", GOOD), *forged, (b"a.b", b"", own_headers(7, 12)[2:])])
     assert [row.offset for row in messages(planted, 3, asked=asked).collect()] == [0]
+
+
+def test_micro_batches_share_their_code(spark: SparkSession, tmp_path: Path) -> None:
+    """What differs from one to the next, as the time does, would have each compiled anew."""
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    at: list[int] = []
+    folder = tmp_path / "records"
+    _frame(spark, [(b"a.b", b"", GOOD)]).repartition(1).write.parquet(str(folder))
+    (file,) = folder.glob("*.parquet")
+    for number in range(2):
+        (folder / f"more-{number}.parquet").write_bytes(file.read_bytes())
+    records = (
+        spark.readStream.schema(_frame(spark, []).schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    )
+
+    def store(rows: DataFrame, number: int) -> None:
+        rows.write.format("noop").mode("overwrite").save()
+        at.append(compiled.getCount())
+
+    messages(records, 3).writeStream.foreachBatch(store).trigger(availableNow=True).start().awaitTermination(
+        60
+    )
+    assert len(at) == 3
+    assert at[2] == at[1], "the third micro-batch was compiled anew"
 
 
 def test_the_columns_of_a_message(spark: SparkSession) -> None:

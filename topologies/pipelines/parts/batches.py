@@ -7,7 +7,6 @@ again with the same number and the same offsets; the function must therefore sto
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ Batch = Callable[[DataFrame, int], None]
 #: Told how much is done, and of how much: offsets of the log, which are more than its messages.
 Progress = Callable[[int, int], None]
 
-_LOOK: Final = 0.1  # seconds between two looks at a query that runs
+_LOOK: Final = 0.1  # seconds between two reports of the progress
 
 
 def run_batches(
@@ -52,10 +51,8 @@ def run_batches(
         writer.trigger(processingTime="500 milliseconds") if follow else writer.trigger(availableNow=True)
     ).start()
     try:
-        while query.isActive:
+        while not query.awaitTermination(_LOOK):
             _tell(query, progress)
-            time.sleep(_LOOK)
-        query.awaitTermination()
         _tell(query, progress)
     except StreamingQueryException as error:
         if failures:

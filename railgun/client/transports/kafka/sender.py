@@ -22,7 +22,7 @@ from railgun.model import headers as h
 
 logger = logging.getLogger(__name__)
 
-_POLL: Final = 0.2  # seconds
+_POLL: Final = 0.05  # seconds: the longest that closing takes
 _LAST_WORDS: Final = 1.0  # seconds for the reports of a producer that was given up
 _PAUSE: Final = 1.0  # seconds between two new producers
 
