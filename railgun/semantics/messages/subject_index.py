@@ -180,7 +180,9 @@ class SubjectIndex:
             for subject in newest:
                 if subject not in packed:
                     self._recall(subject)
-        for subject, count in Counter(subjects).items():
+        # To count them would take longer than all else, where most are different.
+        counts = dict.fromkeys(newest, 1) if len(newest) == len(subjects) else Counter(subjects)
+        for subject, count in counts.items():
             packed[subject] = newest[subject] << COUNT_BITS | ((packed.get(subject, 0) & COUNT_MASK) + count)
 
     def add_capped(

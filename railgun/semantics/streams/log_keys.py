@@ -80,8 +80,11 @@ class LogKeys:
         """The keys of many messages."""
         if self.own_from:
             return [self.of(*one) for one in zip(subjects, sequences, strict=True)]
-        encoded = {subject: subject.encode("utf-8") for subject in set(subjects)}
-        return [encoded[subject] for subject in subjects]
+        different = set(subjects)
+        if len(different) > len(subjects) // 2:
+            return [subject.encode("utf-8") for subject in subjects]
+        encoded = {subject: subject.encode("utf-8") for subject in different}
+        return [encoded[subject] for subject in subjects]  # which share the bytes
 
     # -- tombstones
 

@@ -140,6 +140,8 @@ class Demand:
 
     def wanting(self, incarnation: int, subjects: Iterable[str]) -> Iterator[ConsumerKey]:
         """Consumers of the stream whose messages are wanted, and that may deliver messages on these subjects."""
+        if not self._wanted:
+            return
         for subject in ("", *subjects):
             yield from self._by_subject.get((incarnation, subject), ())
 

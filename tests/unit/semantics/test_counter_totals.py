@@ -281,3 +281,46 @@ def test_bytes_that_are_not_a_total_are_told(data: bytes) -> None:
             CounterTotals(overlay, 1).get("a")
     else:
         assert CounterTotals(overlay, 1).get("a") == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 2**62 - 1), st.sampled_from([0, 1, -1, 63, 64, 2**62, 2**63 - 1, -(2**63)])),
+        max_size=20,
+    ),
+    st.data(),
+)
+def test_totals_that_are_looked_up_together_are_those_of_one_at_a_time(
+    entries: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    table = MemoryTable()
+    overlay = Overlay(table)
+    totals = CounterTotals(overlay, 1)
+    newest: dict[str, int] = {}
+    easy: set[str] = set()
+    for place, (sequence, total) in enumerate(entries):
+        subject = f"s.{place}"
+        kind = data.draw(st.sampled_from(["plain", "ledger", "older", "none", "cut", "long"]))
+        if kind != "none":
+            totals.put(subject, sequence, total, '{"A":{"a":"1"}}' if kind == "ledger" else "")
+        if kind in ("cut", "long"):
+            key = keys.all_of(keys.TOTAL, 1) + subject.encode()
+            whole = overlay.get(key) or b""
+            overlay.put(key, whole[:-1] if kind == "cut" else whole + b"\0")
+        newest[subject] = sequence + (kind == "older")
+        if kind == "plain" and -64 <= total <= 64:
+            easy.add(subject)
+    table.apply(dict(overlay.changes))
+    overlay.clear()
+    for _ in range(2):  # the second time the totals are known
+        found = totals.plain_totals(newest)
+        for subject, sequence in newest.items():
+            try:
+                one = totals.get(subject)
+            except UnreadableEntry:
+                one = None
+            if subject in found:
+                assert one is not None
+                assert (one.sequence, one.total, one.ledger) == (sequence, found[subject], "")
+            else:
+                assert subject not in easy

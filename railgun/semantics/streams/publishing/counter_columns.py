@@ -33,7 +33,7 @@ def publish_increments(
 
     The caller has seen that the stream stores columns at all. ``largest``: bytes that a message may have.
     """
-    if not all(len(one) == 1 and one[0][0] == h.INCREMENT for one in headers) or any(payloads):
+    if set(map(len, headers)) != {1} or {one[0][0] for one in headers} != {h.INCREMENT} or any(payloads):
         return None
     texts = [one[0][1] for one in headers]
     increments = {text: parse_number(text) for text in set(texts)}
@@ -44,11 +44,13 @@ def publish_increments(
     totals: dict[str, int] = {}
     overheads: dict[str, int] = {}
     extra = state.measure.headers + _INCREMENT_BYTES
-    different = dict.fromkeys(subjects)
-    entries = state.totals.get_all(different)
-    for subject in different:
+    newest = {subject: state.last_of(subject) for subject in set(subjects)}
+    known = state.totals.plain_totals({subject: last for subject, last in newest.items() if last})
+    for subject, last in newest.items():
         overhead = state.overhead(subject)
-        found = _newest(state, subject, entries.get(subject), log, read)
+        found = known.get(subject) if last else 0
+        if found is None:
+            found = _looked_at(state, subject, log, read)
         if overhead is None or found is None:
             return None
         totals[subject], overheads[subject] = found, overhead + extra
@@ -74,8 +76,8 @@ def publish_increments(
     if limits.needs_trim(state, len(sizes), size):
         return None
     first = state.store_run(subjects, sizes, time)
-    newest = dict(zip(subjects, range(first, first + len(sizes)), strict=True))
-    state.totals.put_all(newest, totals)
+    last_of = dict(zip(subjects, range(first, first + len(sizes)), strict=True))
+    state.totals.put_all(last_of, totals)
     if ids:
         state.window.accept_run(ids, first, time)
     state.last_msg_id = ids[-1] if ids else ""
@@ -87,20 +89,7 @@ def publish_increments(
     return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
 
 
-def _newest(
-    state: OwnedStream,
-    subject: str,
-    found: CounterTotal | None,
-    log: Stored,
-    read: counters.ReadBody | None,
-) -> int | None:
-    """The total of the subject, whose entry this is; 0 if it has no message; None: it needs a closer look."""
-    last = state.last_of(subject)
-    if not last:
-        return 0
-    if found is None or found.sequence != last:
-        looked_at = counters.newest(state, subject, log, read)
-        if not isinstance(looked_at, CounterTotal):
-            return None
-        found = looked_at
-    return None if found.ledger else found.total
+def _looked_at(state: OwnedStream, subject: str, log: Stored, read: counters.ReadBody | None) -> int | None:
+    """The total of a subject that has messages; None: it needs a closer look."""
+    found = counters.newest(state, subject, log, read)
+    return found.total if isinstance(found, CounterTotal) and not found.ledger else None

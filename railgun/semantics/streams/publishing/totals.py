@@ -11,7 +11,7 @@ as strays, which are removed over several drains.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -51,12 +51,23 @@ class CounterTotals:
         data = self._overlay.get(key)
         return None if data is None else decoded(key, _decode, data)
 
-    def get_all(self, subjects: Collection[str]) -> dict[str, CounterTotal]:
-        """As :meth:`get`, of many subjects in one look at the table; without those that have no entry."""
+    def plain_totals(self, newest: Mapping[str, int]) -> dict[str, int]:
+        """The totals of subjects whose newest messages are these, in one look at the table; without those whose entries say anything else.
+
+        An entry is compared with the bytes that it would have, which costs a third of reading it.
+        """
         prefix = self._prefix
-        wanted = [prefix + subject.encode("utf-8", "surrogatepass") for subject in subjects]
-        found = zip(subjects, wanted, self._overlay.get_many(wanted), strict=True)
-        return {subject: decoded(key, _decode, data) for subject, key, data in found if data is not None}
+        entries = self._overlay.get_many(
+            [prefix + subject.encode("utf-8", "surrogatepass") for subject in newest]
+        )
+        found: dict[str, int] = {}
+        for (subject, sequence), data in zip(newest.items(), entries, strict=True):
+            begin = _long(sequence << 1)
+            if data is not None and data.startswith(begin):
+                total = _known_totals.get(data[len(begin) :]) or _plain_total(data[len(begin) :])
+                if total is not None:
+                    found[subject] = total[0]
+        return found
 
     def put(self, subject: str, sequence: int, total: int, ledger: str = "") -> None:
         entry = CounterTotal(sequence, total, ledger)
@@ -126,6 +137,20 @@ def _long(value: int) -> bytes:
     return (
         _LONGER[value & 0x7F] + _LONGER[value >> 7 & 0x7F] + _LONGER[value >> 14 & 0x7F] + _long(value >> 21)
     )
+
+
+_known_totals: dict[bytes, tuple[int]] = {}  # by their bytes: most counters are small
+_MOST_TOTALS: Final = 20_000
+
+
+def _plain_total(data: bytes) -> tuple[int] | None:
+    """The total that an entry without a ledger ends with; None if it does not."""
+    total, at = _number(data, 0)
+    if data[at:] != _NO_LEDGER:
+        return None
+    if len(_known_totals) < _MOST_TOTALS:
+        _known_totals[data] = (total,)
+    return (total,)
 
 
 def _decode(data: bytes) -> CounterTotal:
