@@ -1,7 +1,7 @@
 """One logic for the sync and the async facade: an operation is a generator of steps, and two small drivers run it.
 
-A step is either something that blocks (:class:`Blocking`: the async driver runs it in a thread) or something to wait for
-(:class:`Until`). The generator gets the step's result back; a RailgunError of a step is raised in it, any
+A step is something that blocks (:class:`Blocking`: the async driver runs it in a thread), something to wait for
+(:class:`Until`), or leaves others their turn (:class:`Turn`). The generator gets the step's result back; a RailgunError of a step is raised in it, any
 other exception ends the operation.
 """
 
@@ -37,7 +37,12 @@ class Until(NamedTuple):
     bounded: bool = False
 
 
-Steps = Generator[Blocking | Until, Any, T]
+class Turn(NamedTuple):
+    """Tasks of the same loop that are ready as well go first; nothing to a thread."""
+
+
+Step = Blocking | Until | Turn
+Steps = Generator[Step, Any, T]
 
 
 def run(steps: Steps[T]) -> T:
@@ -46,7 +51,7 @@ def run(steps: Steps[T]) -> T:
         step = next(steps)
         while True:
             try:
-                result = step.call() if isinstance(step, Blocking) else step.settlement.wait(step.timeout)
+                result = _run(step)
             except RailgunError as error:
                 step = steps.throw(error)
             else:
@@ -56,13 +61,25 @@ def run(steps: Steps[T]) -> T:
         return value
 
 
+def _run(step: Step) -> Any:
+    if isinstance(step, Until):
+        return step.settlement.wait(step.timeout)
+    return step.call() if isinstance(step, Blocking) else None
+
+
 async def run_async(steps: Steps[T]) -> T:
     """Run the operation in the running event loop, without ever holding it up."""
     try:
-        step = next(steps)
+        step, result = next(steps), None
         while True:
             try:
-                result = await (asyncio.to_thread(step.call) if isinstance(step, Blocking) else _until(step))
+                if isinstance(step, Until):
+                    result = await _until(step)
+                elif isinstance(step, Blocking):
+                    result = await asyncio.to_thread(step.call)
+                else:
+                    await asyncio.sleep(0)
+                    result = None
             except RailgunError as error:
                 step = steps.throw(error)
             else:

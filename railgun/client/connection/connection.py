@@ -83,7 +83,10 @@ class Connection:
         self.topology: Topology = transport.open(self.client, self, timeout)
         self.routing.partitions = self.topology.partitions
         self._packer = Packer(
-            self.client, transport.send, self.requests.numbers, max_in_flight=max_in_flight, timeout=timeout
+            *(self.client, transport.send, self.requests.numbers),
+            max_in_flight=max_in_flight,
+            timeout=timeout,
+            failed=self.failed,
         )
         self._watch = Watchdog(self)
         lifetime.opened(self)

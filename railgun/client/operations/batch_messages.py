@@ -15,7 +15,7 @@ from railgun.avro.events import Unframed
 from railgun.client.connection.connection import Connection
 from railgun.client.publishing.arguments import Event, MessageOptions, message_headers, outgoing
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, message_size
-from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Until
+from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Turn, Until
 from railgun.errors import ConfigError, RequestTimeout
 from railgun.model import headers as h
 from railgun.model.headers import HeaderList
@@ -114,7 +114,12 @@ class BatchMessages:
                         f"no answer within {self._timeout:g} s; the batch is not stored, its end was not sent"
                     )
                 _raise_first(packs[:number])
-            self._connection.packer.adopt(lane, pack)
+            self._connection.packer.adopt(lane, pack, queue=False)
+            try:
+                if len(packs) == 1:  # what other tasks commit now travels with it
+                    yield Turn()
+            finally:  # a task that is cancelled meanwhile leaves nothing behind in the lane
+                self._connection.packer.pump(lane)
         return packs, packs[-1]
 
     def _lane(self, subjects: dict[str, None]) -> Steps[Lane]:

@@ -10,14 +10,23 @@ blocking stays in its lane until there is some; not without bound (:meth:`Packer
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, PublishFuture, message_size
+from railgun.client.publishing.packs import (
+    PACK_BYTES,
+    PACK_MESSAGES,
+    BatchPacks,
+    Lane,
+    Pack,
+    PublishFuture,
+    message_size,
+)
 from railgun.client.requests import RequestNumbers
 from railgun.client.settlements import Wakeups
 from railgun.client.transport import Send
@@ -25,6 +34,8 @@ from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
 from railgun.model.headers import HeaderList
 from railgun.protocol.commands import PACK
 from railgun.protocol.replies import PackReply
+
+logger = logging.getLogger(__name__)
 
 # How far what does not block may run ahead of the answers: it waits in the process's memory.
 AHEAD_WINDOWS = 16  # times max_in_flight
@@ -35,14 +46,23 @@ class Packer:
     """All lanes of a connection, the window of what is unanswered, and the thread that empties lanes."""
 
     def __init__(
-        self, client: str, send: Send, numbers: RequestNumbers, *, max_in_flight: int, timeout: float
+        self,
+        client: str,
+        send: Send,
+        numbers: RequestNumbers,
+        *,
+        max_in_flight: int,
+        timeout: float,
+        failed: Callable[[RailgunError], None],
     ) -> None:
+        """``failed`` is told if the sender thread cannot go on."""
         self._client = client
         self._send = send
         self._numbers = numbers
         self._max = max_in_flight
         self._low = max_in_flight * 3 // 4  # wake blocked callers in bulk, not for each pack
         self._timeout = timeout
+        self._failed = failed
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._work = threading.Condition(self._lock)
@@ -115,8 +135,8 @@ class Packer:
             self.pump(lane)
         return future
 
-    def adopt(self, lane: Lane, pack: Pack) -> None:
-        """Put a pack that was filled before its stream was known behind what the lane holds."""
+    def adopt(self, lane: Lane, pack: Pack, *, queue: bool = True) -> None:
+        """Put a pack that was filled elsewhere behind what the lane holds. ``queue=False``: the caller goes on to :meth:`pump`."""
         with self._lock:
             if self._closed is not None:
                 raise self._closed
@@ -124,7 +144,7 @@ class Packer:
             lane.ready.append(pack)
             self._unanswered += len(pack.payloads)
             self._unanswered_bytes += pack.size
-            if not lane.queued:
+            if queue and not lane.queued:
                 self._enqueue(lane)
 
     def check_ahead(self, others: int = 0, other_bytes: int = 0) -> None:
@@ -185,7 +205,7 @@ class Packer:
             self._gated.append(lane)
             return None
         if lane.ready:
-            pack = lane.ready.popleft()
+            pack = BatchPacks.taken_from(lane.ready)
         elif lane.open.payloads:
             pack, lane.open = lane.open, Pack(lane.stream)
         else:
@@ -209,17 +229,25 @@ class Packer:
                 self._discount(lane, pack)
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                while not self._queue:
-                    if self._closed is not None:
-                        return
-                    self._idle = True
-                    self._work.wait()
-                    self._idle = False
-                lane = self._queue.popleft()
-                lane.queued = False
-            self.pump(lane)
+        try:
+            while (lane := self._next()) is not None:
+                self.pump(lane)
+        except Exception as error:
+            logger.exception("the sender's thread ended")
+            self._failed(RailgunError(f"the sender's thread ended: {error!r}"))
+
+    def _next(self) -> Lane | None:
+        """The next lane to empty, waited for; None when all is over."""
+        with self._lock:
+            while not self._queue:
+                if self._closed is not None:
+                    return None
+                self._idle = True
+                self._work.wait()
+                self._idle = False
+            lane = self._queue.popleft()
+            lane.queued = False
+            return lane
 
     def push(self) -> None:
         """Everything that waits in lanes leaves before this returns, as far as the window allows."""

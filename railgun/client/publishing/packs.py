@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from railgun.client.publishing.pack_codec import encode_pack
@@ -128,6 +129,73 @@ class Pack(Settlement[PackReply]):
         if refusal == NO_STREAM:  # the registry that we read was older than its owner's
             return NoStreamResponse(self.subjects[index])
         return api_error(*refusal, stream=self.stream)
+
+
+class BatchPacks(Pack):
+    """Packs of batches that waited for the same stream, in one record. Each of them is settled by itself."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: list[Pack]) -> None:
+        super().__init__(parts[0].stream, silent=parts[0].silent)
+        self._parts = [(part, len(part.payloads)) for part in parts]
+        for part in parts:
+            self.subjects += part.subjects
+            self.headers += part.headers
+            self.payloads += part.payloads
+            self.size += part.size
+            self.patience = max(self.patience, part.patience)
+
+    @staticmethod
+    def taken_from(ready: deque[Pack]) -> Pack:
+        """The next pack; one of a batch takes those of batches behind it along, as far as a record can hold them."""
+        parts = [ready.popleft()]
+        count, size = len(parts[0].payloads), parts[0].size
+        while parts[0].whole and ready and ready[0].whole and ready[0].silent is parts[0].silent:
+            count, size = count + len(ready[0].payloads), size + ready[0].size
+            if count > PACK_MESSAGES or size > PACK_BYTES:
+                break
+            parts.append(ready.popleft())
+        return parts[0] if len(parts) == 1 else BatchPacks(parts)
+
+    def settle(self, value: PackReply | None, error: RailgunError | None, wakeups: Wakeups) -> None:
+        if self.done:
+            return
+        self.headers = []  # no future is one of this pack's own
+        super().settle(value, error, wakeups)
+        ends = list(accumulate(count for _, count in self._parts))
+        replies = [None] * len(ends) if value is None else _replies_of(value, ends)
+        for (part, _), reply in zip(self._parts, replies, strict=True):
+            part.settle(reply, error, wakeups)
+
+
+def _replies_of(reply: PackReply, ends: list[int]) -> list[PackReply]:
+    """The reply of each part of a pack: what is refused of it, and what became of its last message, the only one that is asked for."""
+    last = {end - 1 for end in ends}
+    others = {index: sequence for index, sequence in reply.duplicates if index in last}
+    values = {index: value for index, value in reply.values if index in last}
+    refused: list[list[tuple[int, Refusal]]] = [[] for _ in ends]
+    starts = [0, *ends[:-1]]
+    for index, refusal in reply.refusals:
+        part = bisect_right(ends, index)
+        refused[part].append((index - starts[part], refusal))
+    found = []
+    for start, end, refusals in zip(starts, ends, refused, strict=True):
+        index, place = end - 1, end - 1 - start
+        stored = [
+            (place, 1, sequence + index - at)
+            for at, count, sequence in reply.runs
+            if at <= index < at + count
+        ]
+        found.append(
+            PackReply(
+                *(reply.stream, reply.first_request + start, stored),
+                [(place, others[index])] if index in others else [],
+                refusals,
+                [(place, values[index])] if index in values else [],
+            )
+        )
+    return found
 
 
 def _batches_of(headers: list[HeaderList], start: int) -> Iterator[tuple[int, tuple[str, int]]]:

@@ -18,6 +18,8 @@ from railgun.protocol.avro import decode, headers_in, schema
 
 _COLUMN = "headers"
 _LONGEST = 64  # bytes: the length of a shorter value is one byte
+_AT_ONCE = 256  # messages that are looked for together: what is behind the last of a kind is searched in vain
+_WORTH = 8  # fewer that are alike do not pay for the next search
 
 
 class _NotSimple(Exception):
@@ -63,15 +65,17 @@ def _headers(data: bytes, at: int) -> tuple[list[HeaderList], int]:
     names: dict[bytes, str] = {}
     found: list[HeaderList] = []
     messages, at = _length(data, at)
+    look = True
     while messages:
         start = at
         headers, at, value_at = _of_message(data, at, names)
         found.append(headers)
         messages -= 1
-        if messages and headers and len(found) == 1:
-            more, at = _alike(data, at, messages, data[start:value_at], headers)
+        if look and messages and headers and data.startswith(data[start:value_at], at):
+            more, at = _alike(data, at, min(messages, _AT_ONCE), data[start:value_at], headers)
             found += more
             messages -= len(more)
+            look = len(more) >= _WORTH
         if not messages:
             messages, at = _length(data, at)
     return found, at
@@ -119,9 +123,8 @@ def _alike(
     """
     *others, (name, _) = headers
     found: list[HeaderList] = []
-    if not data.startswith(before, at):
-        return found, at
-    for part in data[at + len(before) :].split(before, messages - 1):
+    end = at + messages * (len(before) + _LONGEST + 2)
+    for part in data[at + len(before) : end].split(before, messages - 1):
         size = len(part) - 2
         if not 0 <= size < _LONGEST or part[0] != size << 1 or part[-1]:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import railgun
-from railgun import AsyncRailgun, Railgun, Stream
+from railgun import AsyncRailgun, PubAck, Railgun, Stream
 from railgun.errors import BatchRefused, ConfigError, MessageTooLarge, NoStreamResponse
 from railgun.model import headers as h
 from tests.support.batches import committed, payloads
@@ -183,7 +184,9 @@ def test_a_batch_that_is_refused_is_not_sent_to_its_end(
 ) -> None:
     packer, sent = rg.connection.packer, []
     adopt = packer.adopt
-    monkeypatch.setattr(packer, "adopt", lambda lane, pack: (sent.append(pack), adopt(lane, pack)))
+    monkeypatch.setattr(
+        packer, "adopt", lambda lane, pack, **how: (sent.append(pack), adopt(lane, pack, **how))
+    )
     with pytest.raises(BatchRefused) as refused:
         committed(rg, *[(f"{stream.name}.a", b"")] * 20_000)
     assert refused.value.err_code == 10199
@@ -225,3 +228,47 @@ async def test_a_batch_of_tasks(arg: AsyncRailgun, stream: Stream) -> None:
     with pytest.raises(railgun.WrongLastSequence):
         async with arg.batch() as batch:
             batch.add(f"{stream.name}.a", expected_last_sequence=0)
+
+
+async def test_batches_that_tasks_of_one_loop_commit_together_travel_together(
+    arg: AsyncRailgun, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packer, sent = arg.connection.packer, []
+    send = packer._send
+
+    def counted(*command: Any) -> None:
+        sent.append(command)
+        send(*command)
+
+    async def commit(number: int) -> PubAck | None:
+        async with arg.batch() as batch:
+            for place in range(3):
+                batch.add(f"{stream.name}.a", b"%d" % (10 * number + place))
+        return batch.ack
+
+    await commit(0)  # the stream is known from now on
+    monkeypatch.setattr(packer, "_send", counted)
+    acks = await asyncio.gather(*map(commit, range(1, 6)))
+    assert len(sent) == 1
+    assert [(ack.sequence, ack.count) for ack in acks if ack is not None] == [
+        (n, 3) for n in (6, 9, 12, 15, 18)
+    ]
+    assert payloads(stream) == [b"%d" % (10 * number + place) for number in range(6) for place in range(3)]
+
+
+async def test_a_task_that_is_cancelled_while_it_commits_holds_up_nobody(
+    arg: AsyncRailgun, stream: Stream
+) -> None:
+    async def commit(text: bytes) -> None:
+        async with arg.batch() as batch:
+            batch.add(f"{stream.name}.a", text)
+
+    await commit(b"first")
+    task = asyncio.create_task(commit(b"cancelled"))
+    await asyncio.sleep(0)  # it has handed its batch over
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await commit(b"last")
+    await arg.flush(10)
+    assert payloads(stream) == [b"first", b"cancelled", b"last"]

@@ -81,7 +81,9 @@ def sent() -> Sent:
 
 @pytest.fixture
 def packer(sent: Sent) -> Iterator[Packer]:
-    packer = Packer("client", sent, RequestNumbers(), max_in_flight=PACK_MESSAGES * 3, timeout=5.0)
+    packer = Packer(
+        "client", sent, RequestNumbers(), max_in_flight=PACK_MESSAGES * 3, timeout=5.0, failed=pytest.fail
+    )
     yield packer
     packer.close([])
 
@@ -135,7 +137,7 @@ def test_ids_and_headers_are_columns_as_soon_as_one_message_has_them(packer: Pac
 
 
 def test_a_full_window_blocks_until_there_is_room(sent: Sent) -> None:
-    packer = Packer("client", sent, RequestNumbers(), max_in_flight=2, timeout=5.0)
+    packer = Packer("client", sent, RequestNumbers(), max_in_flight=2, timeout=5.0, failed=pytest.fail)
     lane = Lane("S", 0)
     for _ in range(2):
         packer.add(lane, "s", b"x", queue=False)
@@ -151,7 +153,7 @@ def test_a_full_window_blocks_until_there_is_room(sent: Sent) -> None:
 
 
 def test_beyond_the_window_messages_of_a_loop_wait_in_their_lane(sent: Sent) -> None:
-    packer = Packer("client", sent, RequestNumbers(), max_in_flight=2, timeout=5.0)
+    packer = Packer("client", sent, RequestNumbers(), max_in_flight=2, timeout=5.0, failed=pytest.fail)
     lane = Lane("S", 0)
     for turn in range(4):
         packer.add(lane, "s", str(turn).encode(), block=False, queue=False)

@@ -1,0 +1,115 @@
+"""Packs of batches that travel in one record: what each is told, and what travels apart."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+import pytest
+
+from railgun.client.publishing.packer import Packer
+from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, BatchPacks, Lane, Pack
+from railgun.client.requests import RequestNumbers
+from railgun.client.settlements import Wakeups
+from railgun.errors import ApiError, ConnectionLost, RailgunError
+from railgun.model import headers as h
+from railgun.model import refusals
+from railgun.model.messages import PubAck
+from railgun.protocol.replies import STAGED, PackReply
+
+
+def batch(identity: str, count: int, size: int = 10) -> Pack:
+    pack = Pack("S")
+    pack.whole = True
+    for number in range(1, count + 1):
+        pack.subjects.append("s")
+        pack.payloads.append(b"x")
+        pack.headers.append([(h.BATCH_ID, identity.encode()), (h.BATCH_SEQUENCE, b"%d" % number)])
+        pack.size += size
+    pack.headers[-1].append((h.BATCH_COMMIT, b"1"))
+    return pack
+
+
+@pytest.mark.rule("BAT-06", "BAT-13")
+def test_each_batch_is_told_its_own() -> None:
+    batches = [batch("a", 3), batch("b", 2), batch("c", 1), batch("d", 1), batch("e", 2)]
+    ready = deque(batches)
+    together = BatchPacks.taken_from(ready)
+    assert not ready
+    assert len(together.payloads) == 9
+    # a is stored as 11 to 13, b is refused, c and d are stored one behind the other, e is a counter's.
+    staged = [(0, STAGED), (1, STAGED), (3, STAGED), (7, STAGED)]
+    reply = PackReply(
+        "S", 40, [(2, 1, 13), (5, 2, 14), (8, 1, 17)], staged, [(4, refusals.SEALED)], [(8, 99)]
+    )
+    together.settle(reply, None, Wakeups())
+    a, b, c, d, e = batches
+    assert a.outcome(2) == PubAck("S", 13, batch="a", count=3)
+    failure = b.failure()
+    assert isinstance(failure, ApiError)
+    assert (failure.code, failure.err_code) == refusals.SEALED[:2]
+    assert c.outcome(0) == PubAck("S", 14, batch="c", count=1)
+    assert d.outcome(0) == PubAck("S", 15, batch="d", count=1)
+    assert e.outcome(1) == PubAck("S", 17, value=99, batch="e", count=2)
+    assert [one.failure() for one in (a, c, d, e)] == [None] * 4
+
+
+def test_what_is_lost_is_lost_for_each_of_them() -> None:
+    batches = [batch("a", 3), batch("b", 2)]
+    together = BatchPacks.taken_from(deque(batches))
+    together.settle(None, ConnectionLost("gone"), Wakeups())
+    assert all(isinstance(one.failure(), ConnectionLost) for one in batches)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [Pack("S")],  # of publishes that wait
+        [batch("b", PACK_MESSAGES)],
+        [batch("b", 1, PACK_BYTES)],
+    ],
+)
+def test_what_does_not_fit_travels_by_itself(others: list[Pack]) -> None:
+    first = batch("a", 1)
+    ready = deque([first, *others])
+    assert BatchPacks.taken_from(ready) is first
+    assert list(ready) == others
+
+
+def test_an_answer_makes_room_for_as_much_as_was_sent() -> None:
+    sent: list[int] = []
+    packer = Packer(
+        "client",
+        lambda *_: sent.append(1),
+        RequestNumbers(),
+        max_in_flight=10,
+        timeout=5.0,
+        failed=pytest.fail,
+    )
+    lane = Lane("S", 0)
+    for name in "ab":
+        packer.adopt(lane, batch(name, 5), queue=False)
+    packer.pump(lane)
+    assert (len(sent), packer.unanswered, packer.has_room) == (1, 10, False)
+    ((first, _),) = packer._pending.items()
+    packer.finish(first, PackReply("S", first, [(4, 1, 5), (9, 1, 10)], [], []), None)
+    assert (packer.unanswered, packer.has_room, lane.in_flight) == (0, True, 0)
+    packer.close([lane])
+
+
+def test_a_sender_that_cannot_go_on_says_so() -> None:
+    class NoNumbers(RequestNumbers):
+        def take(self, count: int = 1) -> int:
+            raise ArithmeticError("no numbers are left")
+
+    told: list[RailgunError] = []
+    done = threading.Event()
+
+    def failed(error: RailgunError) -> None:
+        told.append(error)
+        done.set()
+
+    packer = Packer("client", lambda *_: None, NoNumbers(), max_in_flight=10, timeout=5.0, failed=failed)
+    packer.add(Lane("S", 0), "s", b"x")
+    assert done.wait(10)
+    assert "no numbers are left" in str(told[0])
