@@ -15,13 +15,14 @@ from types import UnionType
 from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import fastavro
+from fastavro._read_py import schemaless_reader as read_in_python
 from fastavro.read import SchemaResolutionError
 from pydantic import BaseModel, TypeAdapter
 
 from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
 from railgun.avro.naming import record_name
-from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, parsed
+from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, holds_itself, parsed
 from railgun.avro.quick_writing import quick_writer
 from railgun.avro.records import Record, for_reading, record_of
 from railgun.avro.registry import Registry
@@ -29,6 +30,10 @@ from railgun.errors import ConfigError
 
 M = TypeVar("M", bound=BaseModel)
 CONTENT_TYPE: Final = "Content-Type"
+# fastavro's compiled reader has no limit of its own, and ends the process where the stack does: after some thousand levels of a record that holds
+# itself, each of a byte at least. Longer payloads of such records are read by its twin in Python, which meets Python's limit.
+_SAFE_BYTES: Final = 250
+_TOO_DEEP: Final = "it is nested too deeply"
 _DAMAGE: Final = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError)
 
 
@@ -57,6 +62,8 @@ class _Writer:
             out.write(frame)
             fastavro.schemaless_writer(out, self.schema, self.record.datum(event))
             return out.getvalue()
+        except RecursionError as error:
+            raise InvalidEvent(model=type(event).__name__, reason=_TOO_DEEP) from error
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError, struct.error) as error:
             raise InvalidEvent(model=type(event).__name__, reason=str(error)) from error
 
@@ -77,6 +84,7 @@ class _Plan(NamedTuple):
     written: Any
     schema: Any  # to resolve it to; None where that would change nothing
     make: Callable[[Any], Any]
+    nested: bool  # whether a record of it holds itself
 
 
 class Events:
@@ -189,8 +197,10 @@ class Events:
         plan = self._plans.get((number, wanted))
         if plan is None:
             plan = self._plans[number, wanted] = self._plan(number, wanted)
-        datum = _read(payload, number, plan.written, plan.schema)
-        return plan.make(datum)
+        try:
+            return plan.make(_read(payload, number, plan))
+        except RecursionError as error:
+            raise UnreadableEvent(_TOO_DEEP, schema_id=number) from error
 
     def _plan(self, number: int, wanted: Any) -> _Plan:
         """How payloads of this schema become what is wanted. Raises UnreadableEvent if they never do."""
@@ -199,13 +209,14 @@ class Events:
             written = self._schema(number)
         models = _models(wanted)
         if not models:
-            return _Plan(written, None, TypeAdapter(wanted).validate_python)
+            return _Plan(written, None, TypeAdapter(wanted).validate_python, holds_itself(written))
         name = full_name(written)
         for model in models:
             if record_name(model) == name:
                 reader = self._reader(model)
                 same = fingerprint(written) == fingerprint(reader.own)
-                return _Plan(written, None if same else reader.schema, reader.record.event)
+                schema = None if same else reader.schema
+                return _Plan(written, schema, reader.record.event, holds_itself(written))
         names = ", ".join(map(record_name, models))
         raise UnreadableEvent(f"it is a {name}, and {names} is wanted", schema_id=number)
 
@@ -238,11 +249,12 @@ def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
     return found if len(found) == len(get_args(wanted)) else ()
 
 
-def _read(payload: bytes, number: int, written: Any, schema: Any) -> Any:
+def _read(payload: bytes, number: int, plan: _Plan) -> Any:
+    read = read_in_python if plan.nested and len(payload) > _SAFE_BYTES else fastavro.schemaless_reader
     source = io.BytesIO(payload)
     source.seek(framing.SIZE)
     try:
-        found = fastavro.schemaless_reader(source, written, schema, return_record_name=True)
+        found = read(source, plan.written, plan.schema, return_record_name=True)
     except SchemaResolutionError as error:
         raise UnreadableEvent(f"its schema {number} is not compatible: {error}", schema_id=number) from error
     except _DAMAGE as error:

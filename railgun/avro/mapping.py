@@ -151,6 +151,7 @@ def _enum(enum: type[Enum], records: Records) -> Mapped:
         lambda value: value.name,
         lambda value: value if isinstance(value, enum) else enum[value],
         lambda value: value.name,
+        branch=record_name(enum),
     )
 
 
@@ -159,7 +160,7 @@ def _literal(values: tuple[Any, ...], records: Records, place: str) -> Mapped:
         raise NoSuchType(
             f"Literal{list(values)!r} is not a valid list of symbols: use texts of letters, digits and _, or an Enum"
         )
-    return Mapped(records.of_symbols(place, values, values), (str,))
+    return Mapped(records.of_symbols(place, values, values), (str,), branch=place.replace(".", "_"))
 
 
 # ------------------------------------------------------------ unions
@@ -167,7 +168,7 @@ def _literal(values: tuple[Any, ...], records: Records, place: str) -> Mapped:
 
 def _union(branches: list[Mapped]) -> Mapped:
     """Several types in one. Those that Avro or its readers could mistake for one another are refused."""
-    bases = [base_of(branch.schema) for branch in branches]
+    bases = [base_of(branch) for branch in branches]
     for base in dict.fromkeys(bases):
         if base != "record" and bases.count(base) > 1:
             raise NoSuchType(
@@ -178,14 +179,19 @@ def _union(branches: list[Mapped]) -> Mapped:
             raise NoSuchType(
                 f"a {one} and a {other} of Avro are in this union: no reader could tell them apart"
             )
+    # Avro reads each as the other: with another version of the schema, the first of them is taken for both.
+    if all(plain in [branch.schema for branch in branches] for plain in ("bytes", "string")):
+        raise NoSuchType(
+            "str and bytes are in this union: readers of another version could not tell them apart"
+        )
     values = [branch for branch in branches if branch.schema != "null"]
     if len(values) == 1:
         return _optional(values[0])
     choose = {one: place for place, branch in enumerate(branches) for one in branch.python}
-    names = {branch.branch: branch.read for branch in values if base_of(branch.schema) == "record"}
-    others = {
-        kind: branch.read for branch in values if branch.branch not in names for kind in _read_as(branch)
+    names: dict[str | None, Convert | None] = {
+        branch.branch: branch.read for branch in values if branch.branch is not None
     }
+    others = {kind: branch.read for branch in values for kind in _read_as(branch)}
     return Mapped(
         [branch.schema for branch in branches],
         tuple(choose),
@@ -197,8 +203,7 @@ def _union(branches: list[Mapped]) -> Mapped:
 
 
 def _optional(only: Mapped) -> Mapped:
-    record = base_of(only.schema) == "record"
-    plain = only.write is None and base_of(only.schema) not in (
+    plain = only.write is None and base_of(only) not in (
         "array",
         "map",
     )  # fastavro looks into these first
@@ -206,19 +211,22 @@ def _optional(only: Mapped) -> Mapped:
         ["null", only.schema],
         (type(None), *only.python),
         None if plain else lambda value: None if value is None else _written(only, value),
-        (lambda value: _read(value, {only.branch: only.read}, {dict: only.read}))
-        if record
+        (lambda value: _read(value, {only.branch: only.read}, {dict: only.read, str: only.read}))
+        if only.branch is not None
         else _or_none(only.read),
         lambda value: None if value is None else only.default(value),
         position=lambda value: 0 if value is None else 1,
     )
 
 
-def base_of(schema: Any) -> str:
+def base_of(branch: Mapped) -> str:
     """The kind of an Avro type, without its logical type or its name."""
-    if isinstance(schema, dict):
-        return str(schema["type"])
-    return schema if schema in _PRIMITIVES else "record"
+    if isinstance(branch.schema, dict):
+        return str(branch.schema["type"])
+    if branch.schema in _PRIMITIVES:
+        return str(branch.schema)
+    # The name of a type that is written out elsewhere.
+    return "record" if issubclass(branch.python[0], BaseModel) else "enum"
 
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -237,17 +245,17 @@ def _place(value: Any, choose: Mapping[type, int]) -> int:
 
 def _written(branch: Mapped, value: Any) -> Any:
     """The value with the name of its branch: fastavro would try one after the other."""
-    return branch.branch or base_of(branch.schema), value if branch.write is None else branch.write(value)
+    return branch.branch or base_of(branch), value if branch.write is None else branch.write(value)
 
 
 def _read_as(branch: Mapped) -> tuple[type, ...]:
-    return {"enum": (str,), "array": (list,), "map": (dict,)}.get(base_of(branch.schema), ())
+    return {"enum": (str,), "array": (list,), "map": (dict,)}.get(base_of(branch), ())
 
 
 def _read(
     value: Any, names: Mapping[str | None, Convert | None], others: Mapping[type, Convert | None]
 ) -> Any:
-    """A value of a union. fastavro gives records with their names, and all else bare."""
+    """A value of a union. fastavro gives records with their names, an enum where the schema has no more than its name, and all else bare."""
     if type(value) is tuple:
         name, value = value
         convert = names.get(name)

@@ -40,6 +40,18 @@ def full_name(schema: Any) -> str | None:
     return schema.get("name") if isinstance(schema, dict) else None
 
 
+def holds_itself(schema: Any, inside: frozenset[str] = frozenset()) -> bool:
+    """Whether a record of a parsed schema may hold one of its own kind: values of it are nested as deeply as who writes them likes."""
+    if isinstance(schema, list):
+        return any(holds_itself(one, inside) for one in schema)
+    if not isinstance(schema, dict):
+        return schema in inside
+    if "fields" in schema:
+        inside |= {schema["name"]}
+        return any(holds_itself(field["type"], inside) for field in schema["fields"])
+    return any(holds_itself(schema[key], inside) for key in ("type", "items", "values") if key in schema)
+
+
 def fingerprint(schema: Any) -> int:
     """A number that schemas with the same meaning share, on every machine: the id of a schema in a folder.
 

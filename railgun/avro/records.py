@@ -176,10 +176,11 @@ def record_of(model: type[BaseModel]) -> tuple[Record, RecordNames]:
 def for_reading(schema: Any) -> Any:
     """A parsed schema to resolve others to: what a writer did not have is :data:`MISSING`, and the model has its default for it.
 
-    fastavro gives a default as it is in the schema, also where that is the JSON of a time.
+    fastavro gives a default as it is in the schema, also where that is the JSON of a time. Of a union it takes the first branch that could hold
+    what was written, so a double comes last: an integer would become one, and lose digits.
     """
     if isinstance(schema, list):
-        return [for_reading(one) for one in schema]
+        return [for_reading(one) for one in sorted(schema, key=lambda one: one == "double")]
     if not isinstance(schema, dict):
         return schema
     changed = {

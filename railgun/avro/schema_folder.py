@@ -155,11 +155,12 @@ class SchemaFolder:
         except FileExistsError:
             return False
         except OSError as error:
-            raise self._unavailable(error) from error
+            raise self._unavailable(error, file) from error
         return True
 
     def _refused(self, file: Path, reason: str) -> RegistryUnavailable:
         return RegistryUnavailable(registry=repr(self), reason=f"{file} cannot be used, {reason}")
 
-    def _unavailable(self, error: OSError) -> RegistryUnavailable:
-        return RegistryUnavailable(registry=repr(self), reason=f"{error.filename}: {error.strerror}")
+    def _unavailable(self, error: OSError, file: Path | None = None) -> RegistryUnavailable:
+        """``file``: what the system does not name itself, where the disk is full while it is written."""
+        return RegistryUnavailable(registry=repr(self), reason=f"{error.filename or file}: {error.strerror}")

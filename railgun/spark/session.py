@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from railgun.errors import ConfigError
 from railgun.kafka.embedded.java import find_java
 from railgun.kafka.processes import process_alive
+from railgun.model.cluster_limits import LARGEST_MESSAGE
 from railgun.spark.jars import SPARK_VERSION, spark_jars
 
 JAVA_VERSIONS: Final = (17, 21)
@@ -33,7 +34,10 @@ _LOG: Final = Path(__file__).with_name("log4j2.properties")
 _PROVIDER: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _JARS: Final = "spark.jars"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_EXECUTORS_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _LOCAL_DIR: Final = "spark.local.dir"
+# Avro makes room for as many items as a payload claims to have: a damaged one of a few bytes would end the JVM for want of memory.
+_AVRO_LIMIT: Final = ("org.apache.avro.limits.collectionItems.maxLength", str(LARGEST_MESSAGE))
 
 # These may be changed while a session runs.
 _SQL: Final[dict[str, str]] = {
@@ -70,6 +74,7 @@ def submit_args() -> list[str]:
         **_SQL,
         "spark.ui.showConsoleProgress": "false",
         _JAVA_OPTIONS: _java_options(),
+        _EXECUTORS_OPTIONS: _executors_options(),
     }
     arguments = ["--jars", ",".join(map(str, spark_jars()))]
     for name, value in settings.items():
@@ -94,6 +99,10 @@ def _fitting(spark: SparkSession) -> SparkSession:
             "this Spark session has no Kafka source: make it with railgun.spark.session(), "
             "or start the program with spark-submit and railgun.spark.submit_args()"
         )
+    if jvm.java.lang.System.getProperty(_AVRO_LIMIT[0]) is None:
+        jvm.java.lang.System.setProperty(
+            *_AVRO_LIMIT
+        )  # of the driver; Avro looks at it when it is first used
     return spark
 
 
@@ -106,6 +115,7 @@ def _settings(given: Mapping[str, str]) -> dict[str, str]:
         **given,
         _JARS: ",".join([*map(str, spark_jars()), *filter(None, [given.get(_JARS)])]),
         _JAVA_OPTIONS: " ".join([_java_options(), *filter(None, [given.get(_JAVA_OPTIONS)])]),
+        _EXECUTORS_OPTIONS: " ".join([_executors_options(), *filter(None, [given.get(_EXECUTORS_OPTIONS)])]),
     }
     if _LOCAL_DIR not in given:
         settings[_LOCAL_DIR] = str(_local_folder())
@@ -114,6 +124,10 @@ def _settings(given: Mapping[str, str]) -> dict[str, str]:
 
 def _java_options() -> str:
     return f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
+
+
+def _executors_options() -> str:
+    return "-D{}={}".format(*_AVRO_LIMIT)
 
 
 def _local_folder() -> Path:

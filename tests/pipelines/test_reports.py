@@ -6,15 +6,18 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from typer.testing import Result
 
 import railgun
+from railgun.cli.pipelines.starting import _in_words
 from railgun.cli.tour import command
-from railgun.errors import ConfigError
+from railgun.errors import ConfigError, RailgunError
 from tests.support.commands import done, invoke, said
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
@@ -117,3 +120,13 @@ def test_the_tour_ends_with_an_archive_and_an_audit_when_asked(
     assert "holds 299 messages of ORDERS in 1 batches, up to sequence 300\n" in shown
     assert "ORDERS: 299 messages on 1 subjects: no differences\n" in shown
     assert "That was the tour" in shown
+
+
+def test_what_a_task_failed_of_is_said_too(spark: SparkSession) -> None:
+    """Of a full disk Spark's own sentence says no more than that a task could not write."""
+    jvm: Any = spark._jvm
+    full = jvm.java.io.IOException("No space left on device")
+    failed = jvm.java.lang.RuntimeException("Task failed while writing rows", full)
+    with pytest.raises(RailgunError, match=r"Task failed while writing rows \(.*No space left on device\)$"):
+        with _in_words():
+            raise Py4JJavaError("An error occurred", failed)

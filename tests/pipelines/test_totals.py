@@ -105,6 +105,22 @@ def test_numbers_that_are_too_large_for_a_sum_add_nothing(spark: SparkSession) -
     assert json.loads(row["value"]) == {"key": "a", "count": 9, "sum": 2e22}
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_windows_are_the_same_in_every_time_zone(spark: SparkSession, zone: str) -> None:
+    """Around the hour that a zone leaves out, and the one that it has twice, too."""
+    frame = spark.range(2 * 4 * 24 * 365).selectExpr(
+        "timestamp_seconds(1767225600 + id * 900) as time", "'a' as subject", "'' as payload"
+    )
+    before = [row["key"] for row in summed(frame, window="15 minutes").collect()]
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        found = [row["key"] for row in summed(frame, window="15 minutes").collect()]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert sorted(found) == sorted(before)
+    assert (min(found), max(found), len(found)) == ("20260101T000000Z", "20271231T234500Z", 2 * 4 * 24 * 365)
+
+
 def test_windows_count_what_fell_into_them(
     spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:

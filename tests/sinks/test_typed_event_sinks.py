@@ -137,6 +137,7 @@ def test_what_is_no_event_is_a_dead_letter_with_its_reason_and_the_others_go_on(
         b"\0\0": "the payload is not a framed event (java.nio.BufferUnderflowException",
         b"\0\x00\x0f\xff\xff" + whole[5:]: "No content with ID '1048575' was found",
         whole[:9]: "the payload ends before its schema does",
+        whole[:5] + b"\xee\xff\xff\xff\x0f": "String length 2147483639 exceeds maximum",
     }
     for payload in bad:
         rg.publish(subject, payload)

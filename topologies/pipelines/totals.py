@@ -155,8 +155,7 @@ def summed(messages: DataFrame, *, field: str | None = None, window: str | None 
     """
     key: Column = f.col("subject")
     if window is not None:
-        begin = _windows(messages, window)
-        key = f.date_format(f.to_utc_timestamp(begin, f.current_timezone()), "yyyyMMdd'T'HHmmss'Z'")
+        key = _in_utc(_windows(messages, window))
     counts: list[Column] = [f.count("*").alias("count")]
     if field is not None:
         if "'" in field or not all(field.split(".")):
@@ -178,6 +177,16 @@ def _windows(messages: DataFrame, length: str) -> Column:
     except PySparkException as error:
         raise ConfigError(f"{length!r} is not a valid length of time: give one such as '1 minute'") from error
     return begin
+
+
+def _in_utc(time: Column) -> Column:
+    """The time as text, such as 20261118T101500Z, whatever the session's time zone.
+
+    Without a way over its local time: there an hour is missing on one day of the year, and another comes twice.
+    """
+    since = f.make_dt_interval(f.lit(0), f.lit(0), f.lit(0), f.unix_seconds(time).cast("decimal(18,6)"))
+    text = (f.expr("timestamp_ntz'1970-01-01 00:00:00'") + since).cast("string")
+    return f.concat(f.translate(text, " -:", "T"), f.lit("Z"))
 
 
 @contextmanager

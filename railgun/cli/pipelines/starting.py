@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 _PACKAGES = ("railgun._topologies", "topologies")  # inside an installed package, or of the checkout
 _LOOK = 0.5  # seconds: a wait without an end would not hear Ctrl-C on every system
 _PATIENCE = 30.0  # seconds for a job that was cancelled
+_CAUSES = 10  # that are followed, of one exception
 _LEAST_TIMEOUT = 30.0  # seconds: an owner looks through millions of messages beside its other work
 
 
@@ -142,10 +143,25 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        said = str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)
-        lines = [line.strip() for line in said.splitlines()]
-        first = next((line for line in lines if line), type(error).__name__)
-        raise RailgunError(f"Spark could not do it: {first}") from error
+        if isinstance(error, Py4JJavaError):
+            said = _with_cause(error.java_exception)
+        else:
+            said = _first_line(str(error))
+        raise RailgunError(f"Spark could not do it: {said or type(error).__name__}") from error
+
+
+def _with_cause(exception: Any) -> str:
+    """What an exception of Java says, and what caused it: that a task could not write says not that the disk is full."""
+    cause = exception
+    for _ in range(_CAUSES):
+        cause = cause.getCause() or cause
+    said, why = (_first_line(str(one.toString())) for one in (exception, cause))
+    return said if why in said else f"{said} ({why})"
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for line in lines if line), "")
 
 
 def require_spark() -> None:

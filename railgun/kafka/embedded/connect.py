@@ -65,6 +65,11 @@ _SINGLE_WORKER: Final[dict[str, str]] = {
     "offset.flush.interval.ms": "2000",
     "producer.max.request.size": str(MAX_MESSAGE_BYTES),
 }
+# Avro makes room for as much as a payload claims to hold: a damaged one of a few bytes would end its sink for want of memory, again and again.
+_AVRO_LIMITS: Final = tuple(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={MAX_MESSAGE_BYTES}"
+    for what in ("bytes", "string", "collectionItems")
+)
 
 
 class EmbeddedConnect:
@@ -145,7 +150,7 @@ class EmbeddedConnect:
         except OSError as error:
             raise DataFolderBroken(folder=self.folder, reason=error.strerror or str(error)) from error
         self._process = GuardedProcess(
-            [str(java), *self._jvm_flags, f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            [str(java), *_AVRO_LIMITS, *self._jvm_flags, f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
              "-cp", os.pathsep.join(map(str, jars)), _MAIN, str(self.folder / "connect.properties")],
             log_file=self.log_file,
             patience=self._stop_timeout,

@@ -138,3 +138,46 @@ def test_a_time_that_no_reader_could_make_is_refused(events: Events) -> None:
         edge = datetime(year, 1 if year == 1 else 12, 1 if year == 1 else 31, 23 * (year > 1), tzinfo=UTC)
         with pytest.raises(InvalidEvent, match="out of range"):
             events.payload(Dated(at=edge.replace(tzinfo=timezone(timedelta(hours=hours)))))
+
+
+class Tree(BaseModel):
+    value: int = 0
+    children: list[Tree] = []
+
+
+class Chain(BaseModel):
+    inner: Chain | None = None
+
+
+def _tree(levels: int) -> Tree:
+    tree = Tree()
+    for number in range(levels):
+        tree = Tree(value=number, children=[tree])
+    return tree
+
+
+@pytest.mark.parametrize("levels", [300, 100_000])
+@pytest.mark.parametrize(
+    "model, down, end", [(Tree, b"\0\2", b"\0\0"), (Chain, b"\2", b"\0")], ids=["tree", "chain"]
+)
+def test_a_payload_that_is_nested_without_end_is_unreadable(
+    events: Events, model: type[BaseModel], down: bytes, end: bytes, levels: int
+) -> None:
+    """It would end the process, and that of whoever gets the message next."""
+    payload = events.payload(model())[: framing.SIZE] + down * levels + end
+    closing = b"\0" * levels if model is Tree else b""
+    with pytest.raises(UnreadableEvent, match="nested too deeply"):
+        events.decode(payload + closing, model)
+    if model is Tree:
+        with pytest.raises(UnreadableEvent, match="nested too deeply"):
+            events.framed(payload + closing, dict[str, Any])
+
+
+def test_an_event_that_is_nested_without_end_is_not_written(events: Events) -> None:
+    with pytest.raises(InvalidEvent, match="nested too deeply"):
+        events.payload(_tree(5_000))
+
+
+def test_a_large_event_that_holds_others_of_its_kind_comes_back(events: Events) -> None:
+    for tree in (_tree(50), Tree(children=[Tree(value=number) for number in range(5_000)])):
+        assert events.decode(events.payload(tree), Tree) == tree

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -156,3 +158,21 @@ def test_a_damaged_file_is_no_harm_to_other_records(tmp_path: Path) -> None:
     assert fresh.decode(payload, Placed) == Placed(id="1", amount=1)
     with pytest.raises(RegistryUnavailable, match=r"Other/1\.avsc cannot be used"):
         fresh.decode(b"\0\0\0\0\1\2", Placed)  # it may be the schema of that file: a later try may succeed
+
+
+def test_a_full_disk_is_said_with_the_file_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system names no file when a write fails, as it does when one cannot be opened."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    events = Events(SchemaFolder(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dump", full)
+        with pytest.raises(RegistryUnavailable, match=r"shop\.Placed/1\.avsc: No space left on device"):
+            events.use(Placed)
+    assert list((tmp_path / "shop.Placed").iterdir()) == []
+    events.use(Placed)
+    assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
