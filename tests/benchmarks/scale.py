@@ -25,6 +25,7 @@ class Scale:
     fetches: int  # of ten messages, in a growth row
     few: int  # messages stored in the small stream of a growth row …
     many: int  # … and in the large one
+    updates: int  # of one key
     changelog: int  # records of a restore
     takeovers: int
 
@@ -42,6 +43,7 @@ FULL: Final = Scale(
     fetches=100,
     few=1_000,
     many=1_000_000,
+    updates=10_000_000,
     changelog=300_000,
     takeovers=3,
 )
@@ -58,6 +60,7 @@ QUICK: Final = Scale(
     fetches=50,
     few=1_000,
     many=50_000,
+    updates=200_000,
     changelog=50_000,
     takeovers=1,
 )

@@ -45,6 +45,7 @@ from tests.benchmarks.rows.special_publishing import (
     PipelinedHeaders,
 )
 from tests.benchmarks.rows.typed import TypedFetch, TypedPublish
+from tests.benchmarks.rows.updates import RestartAfterUpdates
 
 ROWS: tuple[Row, ...] = (
     Pipelined(),
@@ -99,6 +100,7 @@ ROWS: tuple[Row, ...] = (
     KeyGrowth(),
     ListKeys(),
     KeyRestart(),
+    RestartAfterUpdates(),
     RestoreRate(),
     Restart(),
     Takeover(),
