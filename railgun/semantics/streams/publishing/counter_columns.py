@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
+from operator import add
 
 from railgun.model import headers as h
 from railgun.model.counters import LEAST, MOST, body_of, parse_number
@@ -41,31 +42,26 @@ def publish_increments(
         ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids))
     ):
         return None
-    totals: dict[str, int] = {}
-    overheads: dict[str, int] = {}
-    extra = state.measure.headers + _INCREMENT_BYTES
-    newest = {subject: state.last_of(subject) for subject in set(subjects)}
-    known = state.totals.plain_totals({subject: last for subject, last in newest.items() if last})
-    for subject, last in newest.items():
-        overhead = state.overhead(subject)
-        found = known.get(subject) if last else 0
-        if found is None:
-            found = _looked_at(state, subject, log, read)
-        if overhead is None or found is None:
-            return None
-        totals[subject], overheads[subject] = found, overhead + extra
-    values: list[int] = []
-    for subject, text in zip(subjects, texts, strict=True):
-        total = totals[subject] = totals[subject] + increments[text]  # type: ignore[operator]  # none is None
-        values.append(total)
+    before = _before(state, subjects, log, read)
+    if before is None:
+        return None
+    totals, overheads = before
+    added: list[int] = [increments[text] for text in texts]  # type: ignore[misc]  # none is None
+    if len(totals) == len(subjects):  # in their order
+        values = list(map(add, totals.values(), added))
+        totals = dict(zip(subjects, values, strict=True))
+    else:
+        values = []
+        for subject, increment in zip(subjects, added, strict=True):
+            total = totals[subject] = totals[subject] + increment
+            values.append(total)
     if max(values) > MOST or min(values) < LEAST:
         return None
     bodies = list(map(body_of, values))
-    sizes = [
-        overheads[subject] + len(text) + len(body)
-        for subject, text, body in zip(subjects, texts, bodies, strict=True)
-    ]
-    stored: list[Headers] = [tuple(one) for one in headers]
+    each = overheads.values() if len(overheads) == len(subjects) else map(overheads.__getitem__, subjects)
+    sizes = list(map(sum, zip(each, map(len, texts), map(len, bodies), strict=True)))
+    alike = {text: ((h.INCREMENT, text),) for text in increments}
+    stored: list[Headers] = [alike[text] for text in texts]
     if ids:
         encoded = [message_id.encode("utf-8") for message_id in ids]
         sizes = [size + _ID_BYTES + len(one) for size, one in zip(sizes, encoded, strict=True)]
@@ -87,6 +83,26 @@ def publish_increments(
     log.payloads += bodies
     log.times += repeat(time, len(sizes))
     return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
+
+
+def _before(
+    state: OwnedStream, subjects: list[str], log: Stored, read: counters.ReadBody | None
+) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Total and overhead of each subject, in the order of the pack; None if one needs a closer look."""
+    extra = state.measure.headers + _INCREMENT_BYTES
+    newest = {subject: state.last_of(subject) for subject in dict.fromkeys(subjects)}
+    known = state.totals.plain_totals({subject: last for subject, last in newest.items() if last})
+    totals: dict[str, int] = {}
+    overheads: dict[str, int] = {}
+    for subject, last in newest.items():
+        overhead = state.overhead(subject)
+        found = known.get(subject) if last else 0
+        if found is None:
+            found = _looked_at(state, subject, log, read)
+        if overhead is None or found is None:
+            return None
+        totals[subject], overheads[subject] = found, overhead + extra
+    return totals, overheads
 
 
 def _looked_at(state: OwnedStream, subject: str, log: Stored, read: counters.ReadBody | None) -> int | None:
