@@ -96,13 +96,13 @@ ROWS: tuple[Row, ...] = (
     FloorGrowth(),
     SparkRead(),
     SparkArchive(),
+    Restart(),  # before the keys, which want a nats-server without the stock
     KeyMemory(),  # first on its cluster
     KeyGrowth(),
     ListKeys(),
     KeyRestart(),
     RestartAfterUpdates(),
     RestoreRate(),
-    Restart(),
     Takeover(),
 )
 GOALS = {(row.name, peer): goal for row in ROWS for peer, goal in row.goals.items()}
