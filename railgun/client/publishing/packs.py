@@ -178,7 +178,8 @@ def _replies_of(reply: PackReply, ends: list[int]) -> list[PackReply]:
     starts = [0, *ends[:-1]]
     for index, refusal in reply.refusals:
         part = bisect_right(ends, index)
-        refused[part].append((index - starts[part], refusal))
+        if part < len(ends):  # else it is of no message: nobody must wait for ever because of it
+            refused[part].append((index - starts[part], refusal))
     found = []
     for start, end, refusals in zip(starts, ends, refused, strict=True):
         index, place = end - 1, end - 1 - start

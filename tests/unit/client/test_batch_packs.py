@@ -40,7 +40,12 @@ def test_each_batch_is_told_its_own() -> None:
     # a is stored as 11 to 13, b is refused, c and d are stored one behind the other, e is a counter's.
     staged = [(0, STAGED), (1, STAGED), (3, STAGED), (7, STAGED)]
     reply = PackReply(
-        "S", 40, [(2, 1, 13), (5, 2, 14), (8, 1, 17)], staged, [(4, refusals.SEALED)], [(8, 99)]
+        "S",
+        40,
+        [(2, 1, 13), (5, 2, 14), (8, 1, 17)],
+        staged,
+        [(4, refusals.SEALED), (9, refusals.SEALED)],
+        [(8, 99)],
     )
     together.settle(reply, None, Wakeups())
     a, b, c, d, e = batches
