@@ -56,13 +56,13 @@ class BatchMessages:
         if any(name in _OF_THE_PROTOCOL for name, _ in headers):
             raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
         data, given = outgoing(self._connection.events, payload, headers)
-        headers = given or []
         with self._lock:  # the place of a message is drawn and taken at once
             if self._state != "open":
                 raise ConfigError(
                     "messages are added inside the block of the batch: with rg.batch() as batch: …"
                 )
-            headers += (self._own, (h.BATCH_SEQUENCE, b"%d" % (len(self._messages) + 1)))
+            place = (h.BATCH_SEQUENCE, b"%d" % (len(self._messages) + 1))
+            headers = [*(given or ()), self._own, place]
             self._messages.append((subject, data, headers, message_size(subject, data, "", headers)))
 
     def give_up(self) -> None:

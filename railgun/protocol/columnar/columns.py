@@ -12,7 +12,8 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
 
 from railgun.model.headers import Headers
 
@@ -59,23 +60,22 @@ def pack_bodies(
 
     None where they cannot be packed: a header name with NUL in it, which no log can hold whole either.
     """
-    flat = [pair for of_one in headers for pair in of_one]
-    number: dict[str, int] = {}
-    for name, _ in flat:
-        number.setdefault(name, len(number))
+    flat = list(chain.from_iterable(headers))
+    of_each, values = list(map(itemgetter(0), flat)), list(map(itemgetter(1), flat))
+    number = {name: place for place, name in enumerate(dict.fromkeys(of_each))}
     names = _BETWEEN.join(number)
     if names.count(_BETWEEN) >= max(1, len(number)):
         return None
     columns = (
         pack_column("H", indexes),
-        pack_column("I", [len(payload) for payload in payloads]),
-        _pack_narrow([len(of_one) for of_one in headers]) if flat else b"",
-        _pack_narrow([number[name] for name, _ in flat]),
-        pack_column("I", [len(value) for _, value in flat]),
+        pack_column("I", list(map(len, payloads))),
+        _pack_narrow(list(map(len, headers))) if flat else b"",
+        _pack_narrow(list(map(number.__getitem__, of_each))),
+        pack_column("I", list(map(len, values))),
         names.encode("utf-8"),
     )
     sizes = _LENGTHS.pack(*map(len, columns))
-    return b"".join((sizes, *columns, *(value for _, value in flat), *payloads))
+    return b"".join((sizes, *columns, *values, *payloads))
 
 
 class PackedBodies:

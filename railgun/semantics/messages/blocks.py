@@ -10,7 +10,7 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from railgun.model.subjects import Filter
@@ -273,7 +273,9 @@ def build(
     distinct = dict.fromkeys(subjects)
     subject_of = None
     if len(distinct) > 1:
-        number = {subject: index for index, subject in enumerate(distinct)}
-        subject_of = array("H", [number[subject] for subject in subjects])
+        number: Iterable[int] = range(len(subjects))
+        if len(distinct) < len(subjects):
+            number = map(dict(zip(distinct, number, strict=False)).__getitem__, subjects)
+        subject_of = array("H", number)
     joined = _BETWEEN.join(distinct)
     return Block(base, joined, subject_of, sizes, times, expiries or None, offset_floor, tombstones)

@@ -133,6 +133,10 @@ class StoredMessages:
         """The newest existing sequence on the literal subject, 0 if none."""
         return self._by_subject.last(subject)
 
+    def last_of_each(self, subjects: list[str]) -> list[int]:
+        """As :meth:`last_of`, of many."""
+        return self._by_subject.last_of_each(subjects)
+
     def held_last_of(self, subject: str) -> int:
         """As :meth:`last_of`, 0 too if memory does not tell."""
         return self._by_subject.held_last(subject)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Collection
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from railgun.model.subjects import Filter
@@ -79,6 +79,13 @@ class SubjectIndex:
     def last(self, subject: str) -> int:
         """The newest existing sequence on the subject, 0 if there is none."""
         return self._find(subject) >> COUNT_BITS
+
+    def last_of_each(self, subjects: list[str]) -> list[int]:
+        """As :meth:`last`, of many."""
+        found: Iterable[int] = map(self._packed.get, subjects, repeat(0))
+        if self._total is not None:
+            found = [packed or self._find(subject) for packed, subject in zip(found, subjects, strict=True)]
+        return [packed >> COUNT_BITS for packed in found]
 
     def held_last(self, subject: str) -> int:
         """As :meth:`last`, 0 too if memory does not hold the subject."""

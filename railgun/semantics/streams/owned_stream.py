@@ -177,6 +177,11 @@ class OwnedStream(StoredMessages):
             self._accepted[subject] = known
         return known
 
+    def overheads(self, subjects: list[str]) -> list[int | None]:
+        """As :meth:`overhead`, of many."""
+        known = list(map(self._accepted.get, subjects))
+        return [self.overhead(subject) for subject in subjects] if None in known else known
+
     def _takes(self, subject: str) -> bool:
         """Whether publishers may publish on the subject: a stream that only copies others has no subjects (MIR-02)."""
         return bool(self.config.subjects) and is_literal(subject) and self.captures.matches(subject)

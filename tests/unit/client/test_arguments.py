@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 import railgun
+from railgun.client.publishing import arguments
 from railgun.client.publishing.arguments import MessageOptions, message_headers
 from railgun.errors import ConfigError
 from railgun.model import headers as h
@@ -83,3 +84,36 @@ def test_a_number_alone_travels_as_beside_others(name: str, header: str) -> None
         alone = message_headers(cast(MessageOptions, {name: number}))
         assert alone == [(header, str(number).encode())]
         assert alone == message_headers(cast(MessageOptions, {name: number, "headers": None}))
+
+
+def test_headers_that_many_messages_share_are_not_changed_by_any() -> None:
+    shared = message_headers({"headers": {"Shared": "1"}})
+    assert shared is message_headers({"headers": {"Shared": "1"}})
+    assert message_headers({"headers": {"Shared": "1"}, "expected_last_sequence": 7}) != shared
+    with railgun.connect("memory://") as rg:
+        rg.create_stream("S", subjects=["s"], allow_atomic=True)
+        with rg.batch() as batch:
+            for _ in range(3):
+                batch.add("s", b"x", headers={"Shared": "1"})
+        rg.publish("s", b"x", headers={"Shared": "1"})
+    assert shared == [("Shared", b"1")]
+
+
+@pytest.mark.parametrize("value", ["1", b"1", ["1"], ("1",), [b"1", "1"]])
+def test_a_header_alone_travels_as_beside_others(value: Any) -> None:
+    for _ in range(2):  # the second time it is known
+        alone = message_headers({"headers": {"Own": value}})
+        assert [*alone, ("Other", b"2")] == message_headers({"headers": {"Own": value, "Other": "2"}})
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "a\nb", "Railgun-Own", 7, None, ()])
+def test_a_header_alone_that_cannot_travel_is_refused_every_time(name: Any) -> None:
+    for _ in range(2):
+        with pytest.raises(ConfigError):
+            message_headers({"headers": {name: "1"}})
+
+
+def test_headers_that_are_all_different_take_no_more_memory() -> None:
+    for number in range(3 * arguments._MOST_KNOWN):
+        assert message_headers({"headers": {"Trace": f"{number}"}}) == [("Trace", b"%d" % number)]
+    assert len(arguments._known) <= arguments._MOST_KNOWN

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import add
+from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model.counters import LEAST, MOST, body_of, parse_number
@@ -42,23 +44,18 @@ def publish_increments(
         ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids))
     ):
         return None
-    before = _before(state, subjects, log, read)
-    if before is None:
+    different = list(dict.fromkeys(subjects))
+    known = _known(state, different, log, read)
+    if known is None:
         return None
-    totals, overheads = before
     added: list[int] = [increments[text] for text in texts]  # type: ignore[misc]  # none is None
-    if len(totals) == len(subjects):  # in their order
-        values = list(map(add, totals.values(), added))
-        totals = dict(zip(subjects, values, strict=True))
-    else:
-        values = []
-        for subject, increment in zip(subjects, added, strict=True):
-            total = totals[subject] = totals[subject] + increment
-            values.append(total)
+    values, totals, newest = _add_up(subjects, different, known.totals, added)
     if max(values) > MOST or min(values) < LEAST:
         return None
     bodies = list(map(body_of, values))
-    each = overheads.values() if len(overheads) == len(subjects) else map(overheads.__getitem__, subjects)
+    each: Iterable[int] = known.overheads
+    if len(different) < len(subjects):
+        each = map(dict(zip(different, known.overheads, strict=True)).__getitem__, subjects)
     sizes = list(map(sum, zip(each, map(len, texts), map(len, bodies), strict=True)))
     alike = {text: ((h.INCREMENT, text),) for text in increments}
     stored: list[Headers] = [alike[text] for text in texts]
@@ -72,8 +69,7 @@ def publish_increments(
     if limits.needs_trim(state, len(sizes), size):
         return None
     first = state.store_run(subjects, sizes, time)
-    last_of = dict(zip(subjects, range(first, first + len(sizes)), strict=True))
-    state.totals.put_all(last_of, totals)
+    state.totals.put_all(known.entries, map(first.__add__, newest), totals)
     if ids:
         state.window.accept_run(ids, first, time)
     state.last_msg_id = ids[-1] if ids else ""
@@ -85,24 +81,49 @@ def publish_increments(
     return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
 
 
-def _before(
+class _Known(NamedTuple):
+    """What is known of the subjects of a pack, in their order."""
+
+    entries: list[bytes]  # the keys of their totals in the table
+    totals: list[int]
+    overheads: list[int]  # what an increment on them counts beside its value and its body
+
+
+def _known(
     state: OwnedStream, subjects: list[str], log: Stored, read: counters.ReadBody | None
-) -> tuple[dict[str, int], dict[str, int]] | None:
-    """Total and overhead of each subject, in the order of the pack; None if one needs a closer look."""
+) -> _Known | None:
+    """None if one needs a closer look."""
     extra = state.measure.headers + _INCREMENT_BYTES
-    newest = {subject: state.last_of(subject) for subject in dict.fromkeys(subjects)}
-    known = state.totals.plain_totals({subject: last for subject, last in newest.items() if last})
-    totals: dict[str, int] = {}
-    overheads: dict[str, int] = {}
-    for subject, last in newest.items():
-        overhead = state.overhead(subject)
-        found = known.get(subject) if last else 0
-        if found is None:
-            found = _looked_at(state, subject, log, read)
-        if overhead is None or found is None:
+    overheads: list[int] = []
+    for overhead in state.overheads(subjects):
+        if overhead is None:
             return None
-        totals[subject], overheads[subject] = found, overhead + extra
-    return totals, overheads
+        overheads.append(overhead + extra)
+    entries = state.totals.keys_of(subjects)
+    totals: list[int] = []
+    for subject, total in zip(
+        subjects, state.totals.plain_totals(entries, state.last_of_each(subjects)), strict=True
+    ):
+        found = _looked_at(state, subject, log, read) if total is None else total
+        if found is None:
+            return None
+        totals.append(found)
+    return _Known(entries, totals, overheads)
+
+
+def _add_up(
+    subjects: list[str], different: list[str], totals: list[int], added: list[int]
+) -> tuple[list[int], list[int], Iterable[int]]:
+    """The total after each increment, the last one of each subject, and the place of the increment that made it."""
+    if len(different) == len(subjects):
+        values = list(map(add, totals, added))
+        return values, values, range(len(values))
+    running = dict(zip(different, totals, strict=True))
+    values = []
+    for subject, increment in zip(subjects, added, strict=True):
+        total = running[subject] = running[subject] + increment
+        values.append(total)
+    return values, list(running.values()), {subject: at for at, subject in enumerate(subjects)}.values()
 
 
 def _looked_at(state: OwnedStream, subject: str, log: Stored, read: counters.ReadBody | None) -> int | None:
