@@ -23,6 +23,8 @@ from railgun.model.messages import PubAck
 
 _Added = tuple[str, bytes, HeaderList, int]  # subject, payload, headers, and the size of them all
 _OF_THE_PROTOCOL = frozenset({h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT})
+
+_WORTH_A_RECORD: Final = 800  # messages: a worker decides them while the client makes the next ones
 _UNANSWERED: Final = 4  # packs of a batch on their way: a batch that is refused is not sent to its end
 
 
@@ -116,8 +118,8 @@ class BatchMessages:
                 _raise_first(packs[:number])
             self._connection.packer.adopt(lane, pack, queue=False)
             try:
-                if len(packs) == 1:  # what other tasks commit now travels with it
-                    yield Turn()
+                if len(packs) == 1 and lane.ready_messages < _WORTH_A_RECORD:
+                    yield Turn()  # what other tasks commit now travels with it
             finally:  # a task that is cancelled meanwhile leaves nothing behind in the lane
                 self._connection.packer.pump(lane)
         return packs, packs[-1]
