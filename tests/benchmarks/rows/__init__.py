@@ -34,7 +34,7 @@ from tests.benchmarks.rows.publishing import OneAtATime, Pipelined, PipelinedIds
 from tests.benchmarks.rows.reading import GetAtOnce, GetOne, LastAtOnce, LastOne, ReadAll, ReadFew
 from tests.benchmarks.rows.recovery import Restart, RestoreRate, Takeover
 from tests.benchmarks.rows.sinks import JdbcRows
-from tests.benchmarks.rows.sourcing import Backfill, Copying, CopyLag, SourcedPublish
+from tests.benchmarks.rows.sourcing import Backfill, Copying, CopyLag, Following, SourcedPublish
 from tests.benchmarks.rows.spark import SparkArchive, SparkRead
 from tests.benchmarks.rows.special_publishing import (
     BatchesOf100,
@@ -83,6 +83,7 @@ ROWS: tuple[Row, ...] = (
     HandingOver(),
     SourcedPublish(),
     Copying(),
+    Following(),
     Backfill(),
     CopyLag(),
     JdbcRows(),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from tests.benchmarks.arena import Arena
 from tests.benchmarks.contest import RAILGUN, Row, Side
 from tests.benchmarks.copier import Copier, NatsCopier, RailgunCopier
+from tests.benchmarks.results import Goal
 from tests.benchmarks.rows.sides import (
     MAIN,
     NATS,
@@ -25,6 +26,8 @@ from tests.benchmarks.scale import PAYLOAD, Scale
 
 _WITHOUT: Final = "railgun without it"
 _PUBLISH: Final = "railgun, publish alone"
+_RATE: Final = 30_000  # messages a second
+_SLICE: Final = _RATE // 20  # published at once
 
 
 class _Peer(NamedTuple):
@@ -108,6 +111,43 @@ class Copying(Row):
                 peer.client.publish_all(subjects, PAYLOAD)
                 peer.copier.await_messages(copy, count)
                 return count / (time.perf_counter() - begin)
+
+        return one_round
+
+
+class Following(Row):
+    """Published at a steady rate above that which nats-py reaches here; from the last ack until the source holds all.
+
+    A source that were slower by a tenth would be late by a tenth of the time that it took.
+    """
+
+    key, name, unit = "source-follow", f"lag of a source behind {_RATE:,} publishes a second", "ms"
+    goals: ClassVar[Mapping[str, Goal]] = {NATS: Goal("≤ 250 ms", most=250)}
+
+    @contextmanager
+    def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:
+        with _both(arena) as peers:
+            count = scale.iterated
+            yield {
+                RAILGUN: self._side(peers[RAILGUN], count, least_rate=0.95 * _RATE),
+                NATS: self._side(peers[NATS], count),
+            }
+
+    @staticmethod
+    def _side(peer: _Peer, count: int, least_rate: float = 0.0) -> Side:
+        def one_round() -> float:
+            with _sourced(peer) as (upstream, copy):
+                subjects = many_subjects(upstream, _SLICE, 1)
+                begin = time.perf_counter()
+                for sent in range(0, count, _SLICE):
+                    time.sleep(max(0.0, begin + sent / _RATE - time.perf_counter()))
+                    peer.client.publish_all(subjects[: count - sent], PAYLOAD)
+                acked = time.perf_counter()
+                reached = count / (acked - begin)
+                if reached < least_rate:
+                    raise RuntimeError(f"published {reached:,.0f} messages a second, {_RATE:,} were due")
+                peer.copier.await_messages(copy, count)
+                return 1e3 * (time.perf_counter() - acked)
 
         return one_round
 
