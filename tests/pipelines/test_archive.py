@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 import railgun
-from railgun.errors import ConfigError
+from railgun.errors import ConfigError, RailgunError
 from tests.pipelines.conftest import Kill, Start, group_is_empty
 from tests.pipelines.contents import archived, filled, live, publish, whole_batches
 from tests.support.naming import unique
@@ -169,6 +169,13 @@ def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
         archive(spark, at, name, str(target))
     (tmp_path / "lost").rename(offsets)
     archive(spark, at, name, str(target))
+    damaged = next(target.rglob("*.parquet"))
+    contents = damaged.read_bytes()
+    damaged.with_name(f".{damaged.name}.crc").unlink(missing_ok=True)
+    damaged.write_bytes(b"nonsense" * 20)
+    with pytest.raises(RailgunError, match=r"^Spark could not do it: .*is not a Parquet file"):
+        summary(spark, str(target))
+    damaged.write_bytes(contents)
     shutil.rmtree(target / "_checkpoint")
     with pytest.raises(ConfigError, match="holds batches and no _checkpoint"):
         archive(spark, at, name, str(target))

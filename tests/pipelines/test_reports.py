@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 from typer.testing import Result
 
 import railgun
-from railgun.cli.pipelines.starting import _in_words
 from railgun.cli.tour import command
 from railgun.errors import ConfigError, RailgunError
 from tests.support.commands import done, invoke, said
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
 from topologies.pipelines.parts.place import Place
+from topologies.pipelines.parts.words import in_words
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 Run = Callable[..., Result]
@@ -128,5 +128,5 @@ def test_what_a_task_failed_of_is_said_too(spark: SparkSession) -> None:
     full = jvm.java.io.IOException("No space left on device")
     failed = jvm.java.lang.RuntimeException("Task failed while writing rows", full)
     with pytest.raises(RailgunError, match=r"Task failed while writing rows \(.*No space left on device\)$"):
-        with _in_words():
+        with in_words():
             raise Py4JJavaError("An error occurred", failed)

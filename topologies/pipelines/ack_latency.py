@@ -22,6 +22,7 @@ from railgun.protocol.advisory_record import TYPES
 from .parts.frames import persisted
 from .parts.place import Place
 from .parts.topic import read_topic
+from .parts.words import in_words
 
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 _SAMPLE: Final = "type string, stream string, consumer string, deliveries bigint, ack_time bigint"
@@ -75,6 +76,7 @@ def ack_latency(found: DataFrame, percentiles: tuple[float, ...] = PERCENTILES) 
     ]
 
 
+@in_words()
 def report(
     spark: SparkSession,
     at: Place,

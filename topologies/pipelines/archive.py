@@ -33,6 +33,7 @@ from .parts.folder import CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.message_files import read_archive
 from .parts.place import Place
+from .parts.words import in_words
 
 MESSAGES_AT_ONCE: Final = 200_000  # of a batch: some seconds of work that an interruption can cost
 _DONE: Final = "_SUCCESS"
@@ -61,6 +62,7 @@ class Archived:
         )
 
 
+@in_words()
 def archive(
     spark: SparkSession,
     at: Place,
@@ -103,6 +105,7 @@ def archive(
     return summary(spark, target)
 
 
+@in_words()
 def summary(spark: SparkSession, target: str) -> Archived:
     """What an archive holds: a count of the files, not of what a run has done. Raises ConfigError if it is not one."""
     card = Folder(spark, target).card()

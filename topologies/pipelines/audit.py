@@ -29,6 +29,7 @@ from .parts.differences import Difference
 from .parts.frames import persisted
 from .parts.holdings import Holdings, holdings
 from .parts.place import Place
+from .parts.words import in_words
 
 #: What the removal of a message during the audit looks like, too.
 _BY_REMOVAL: Final = frozenset({"missing", "newest", "tombstone"})
@@ -53,6 +54,7 @@ class Audit:
         return f"{self.stream}: {self.messages} messages on {self.subjects} subjects: {found}"
 
 
+@in_words()
 def audit(
     spark: SparkSession, at: Place, stream: str, *, progress: Callable[[str], None] | None = None
 ) -> Audit:

@@ -34,6 +34,7 @@ from .parts.frames import persisted
 from .parts.known_ids import ever_removed, held_ids, sent_ids
 from .parts.message_files import messages_in
 from .parts.place import Place
+from .parts.words import in_words
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Backfilled:
         )
 
 
+@in_words()
 def backfill(
     spark: SparkSession,
     at: Place,

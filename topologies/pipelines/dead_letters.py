@@ -16,6 +16,7 @@ import railgun.spark
 from railgun.model import headers as h
 
 from .parts.place import Place
+from .parts.words import in_words
 
 
 def dead_letters(spark: SparkSession, at: Place, stream: str, *, filter: str | None = None) -> DataFrame:
@@ -49,6 +50,7 @@ def dead_letters(spark: SparkSession, at: Place, stream: str, *, filter: str | N
     )
 
 
+@in_words()
 def report(spark: SparkSession, at: Place, stream: str, *, filter: str | None = None) -> list[dict[str, Any]]:
     """The same as plain values; times in the form of RFC 3339."""
     found = dead_letters(spark, at, stream, filter=filter)

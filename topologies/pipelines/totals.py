@@ -35,6 +35,7 @@ from .parts.folder import CARD, CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.known_ids import known_ids
 from .parts.place import Place
+from .parts.words import in_words
 
 MESSAGES_AT_ONCE: Final = 200_000  # of a batch
 _AT_ONCE: Final = 16  # values that are put together: they share the drains of the owner
@@ -82,6 +83,7 @@ class Totalled:
         return f"{self.totals} totals were written in {self.batches} batches"
 
 
+@in_words()
 def totals(
     spark: SparkSession,
     at: Place,

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from railgun.cli.options.cluster import Cluster
-from railgun.errors import ConfigError, RailgunError
+from railgun.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,6 @@ Result = TypeVar("Result")
 _PACKAGES = ("railgun._topologies", "topologies")  # inside an installed package, or of the checkout
 _LOOK = 0.5  # seconds: a wait without an end would not hear Ctrl-C on every system
 _PATIENCE = 30.0  # seconds for a job that was cancelled
-_CAUSES = 10  # that are followed, of one exception
 _LEAST_TIMEOUT = 30.0  # seconds: an owner looks through millions of messages beside its other work
 
 
@@ -134,34 +133,10 @@ def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "stopp
             raise
 
 
-@contextmanager
-def _in_words() -> Iterator[None]:
+def _in_words() -> AbstractContextManager[None]:
     """Raises RailgunError with Spark's own sentence where it fails in the block."""
-    from py4j.protocol import Py4JError, Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        if isinstance(error, Py4JJavaError):
-            said = _with_cause(error.java_exception)
-        else:
-            said = _first_line(str(error))
-        raise RailgunError(f"Spark could not do it: {said or type(error).__name__}") from error
-
-
-def _with_cause(exception: Any) -> str:
-    """What an exception of Java says, and what caused it: that a task could not write says not that the disk is full."""
-    cause = exception
-    for _ in range(_CAUSES):
-        cause = cause.getCause() or cause
-    said, why = (_first_line(str(one.toString())) for one in (exception, cause))
-    return said if why in said else f"{said} ({why})"
-
-
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines()]
-    return next((line for line in lines if line), "")
+    found: AbstractContextManager[None] = topology("parts.words").in_words()
+    return found
 
 
 def require_spark() -> None:
