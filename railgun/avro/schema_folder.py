@@ -29,7 +29,7 @@ class SchemaFolder:
 
     A new version is compared with all earlier ones (``compatibility``) and written, as a whole or not at all; ``register=False`` writes
     nothing, and refuses a model whose schema is not there: so a program in production uses what was reviewed. Files are read when
-    an id or a record is first asked for, and again for one that is not known.
+    an id or a record is first asked for; those that changed since, again for one that is not known.
     """
 
     def __init__(
@@ -41,6 +41,9 @@ class SchemaFolder:
         self._register = register
         self._lock = threading.Lock()
         self._by_id: dict[int, Any] = {}
+        self._known: dict[
+            Path, tuple[tuple[int, int, int], Any]
+        ] = {}  # files by what they were when they were read
 
     def __repr__(self) -> str:
         return f"SchemaFolder({str(self._folder)!r})"
@@ -122,6 +125,18 @@ class SchemaFolder:
         return sorted(found, key=lambda file: int(file.stem))
 
     def _read(self, file: Path, record: str) -> Any:
+        """The schema of a file; one that did not change since it was read is not read again."""
+        try:
+            now = file.stat()
+        except OSError as error:
+            raise self._unavailable(error) from error
+        stamp = (now.st_mtime_ns, now.st_size, now.st_ino)
+        known = self._known.get(file)
+        if known is None or known[0] != stamp:
+            known = self._known[file] = stamp, self._read_now(file, record)
+        return known[1]
+
+    def _read_now(self, file: Path, record: str) -> Any:
         try:
             given = json.loads(file.read_text(encoding="utf-8"))
             schema = parsed(given)

@@ -176,3 +176,23 @@ def test_a_full_disk_is_said_with_the_file_and_leaves_nothing(
     assert list((tmp_path / "shop.Placed").iterdir()) == []
     events.use(Placed)
     assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
+
+
+def test_files_that_did_not_change_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, reads = SchemaFolder(tmp_path), []
+    folder.use("shop.Placed", json.loads(schema_of(Placed)))
+    honest = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: reads.append(path) or honest(path, **how))
+    for unknown in range(1, 6):
+        assert folder.schema(unknown) is None
+    first = tmp_path / "shop.Placed" / "1.avsc"
+    assert reads == [first]
+    later = SchemaFolder(tmp_path).use("shop.Placed", json.loads(schema_of(PlacedLater)))
+    reads.clear()
+    assert folder.schema(later)["name"] == "shop.Placed", "another process added a version"
+    assert [file.name for file in reads] == ["2.avsc"]
+    first.write_text("{")
+    with pytest.raises(RegistryUnavailable, match=r"1\.avsc cannot be used"):
+        folder.schema(7)

@@ -36,19 +36,16 @@ def publish_increments(
 
     The caller has seen that the stream stores columns at all. ``largest``: bytes that a message may have.
     """
-    if set(map(len, headers)) != {1} or {one[0][0] for one in headers} != {h.INCREMENT} or any(payloads):
-        return None
-    texts = [one[0][1] for one in headers]
-    increments = {text: parse_number(text) for text in set(texts)}
-    if None in increments.values() or (
+    given = None if any(payloads) else _increments(headers)
+    if given is None or (
         ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids))
     ):
         return None
+    texts, added = given
     different = list(dict.fromkeys(subjects))
     known = _known(state, different, log, read)
     if known is None:
         return None
-    added: list[int] = [increments[text] for text in texts]  # type: ignore[misc]  # none is None
     values, totals, newest = _add_up(subjects, different, known.totals, added)
     if max(values) > MOST or min(values) < LEAST:
         return None
@@ -57,7 +54,7 @@ def publish_increments(
     if len(different) < len(subjects):
         each = map(dict(zip(different, known.overheads, strict=True)).__getitem__, subjects)
     sizes = list(map(sum, zip(each, map(len, texts), map(len, bodies), strict=True)))
-    alike = {text: ((h.INCREMENT, text),) for text in increments}
+    alike = {text: ((h.INCREMENT, text),) for text in set(texts)}
     stored: list[Headers] = [alike[text] for text in texts]
     if ids:
         encoded = [message_id.encode("utf-8") for message_id in ids]
@@ -79,6 +76,15 @@ def publish_increments(
     log.payloads += bodies
     log.times += repeat(time, len(sizes))
     return PackOutcome(runs=[(0, len(sizes), first)], values=list(enumerate(values)))
+
+
+def _increments(headers: list[list[tuple[str, bytes]]]) -> tuple[list[bytes], list[int]] | None:
+    """The increments of messages that have no other header, as texts and as numbers; None if one of them is something else."""
+    if set(map(len, headers)) != {1} or {one[0][0] for one in headers} != {h.INCREMENT}:
+        return None
+    texts = [one[0][1] for one in headers]
+    numbers = {text: number for text in set(texts) if (number := parse_number(text)) is not None}
+    return (texts, [numbers[text] for text in texts]) if numbers.keys() >= set(texts) else None
 
 
 class _Known(NamedTuple):
