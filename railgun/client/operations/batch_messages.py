@@ -116,9 +116,9 @@ class BatchMessages:
                         f"no answer within {self._timeout:g} s; the batch is not stored, its end was not sent"
                     )
                 _raise_first(packs[:number])
-            self._connection.packer.adopt(lane, pack, queue=False)
+            waiting = self._connection.packer.adopt(lane, pack, queue=False)
             try:
-                if len(packs) == 1 and lane.ready_messages < _WORTH_A_RECORD:
+                if len(packs) == 1 and waiting < _WORTH_A_RECORD:
                     yield Turn()  # what other tasks commit now travels with it
             finally:  # a task that is cancelled meanwhile leaves nothing behind in the lane
                 self._connection.packer.pump(lane)

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from railgun.client.publishing.packs import (
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 # How far what does not block may run ahead of the answers: it waits in the process's memory.
 AHEAD_WINDOWS = 16  # times max_in_flight
 AHEAD_BYTES = 256 * 1024 * 1024
+_FIRST_PACKS = 64  # of a lane, which are counted for each that comes
 
 
 class Packer:
@@ -135,8 +137,11 @@ class Packer:
             self.pump(lane)
         return future
 
-    def adopt(self, lane: Lane, pack: Pack, *, queue: bool = True) -> None:
-        """Put a pack that was filled elsewhere behind what the lane holds. ``queue=False``: the caller goes on to :meth:`pump`."""
+    def adopt(self, lane: Lane, pack: Pack, *, queue: bool = True) -> int:
+        """Put a pack that was filled elsewhere behind what the lane holds; how many messages its first packs have now.
+
+        ``queue=False``: the caller goes on to :meth:`pump`.
+        """
         with self._lock:
             if self._closed is not None:
                 raise self._closed
@@ -146,6 +151,7 @@ class Packer:
             self._unanswered_bytes += pack.size
             if queue and not lane.queued:
                 self._enqueue(lane)
+            return sum(len(one.payloads) for one in islice(lane.ready, _FIRST_PACKS))
 
     def check_ahead(self, others: int = 0, other_bytes: int = 0) -> None:
         """Raise TooManyWaiting where too much is unanswered, with what waits elsewhere to be added."""

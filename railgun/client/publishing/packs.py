@@ -253,11 +253,6 @@ class Lane:
         """Whether nothing of the stream waits or is on its way: a message may leave at once."""
         return not (self.in_flight or self.open.payloads or self.ready)
 
-    @property
-    def ready_messages(self) -> int:
-        """How many messages are in the ready packs."""
-        return sum(len(pack.payloads) for pack in self.ready)
-
     def close_pack(self, *, silent: bool = False) -> Pack:
         """Put the open pack among the ready ones, and begin a new one."""
         if self.open.payloads:

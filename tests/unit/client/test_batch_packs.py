@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import railgun
 from railgun.client.publishing.packer import Packer
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, BatchPacks, Lane, Pack
 from railgun.client.requests import RequestNumbers
@@ -118,3 +121,41 @@ def test_a_sender_that_cannot_go_on_says_so() -> None:
     packer.add(Lane("S", 0), "s", b"x")
     assert done.wait(10)
     assert "no numbers are left" in str(told[0])
+
+
+@pytest.mark.parametrize("batches, records", [(1, [100]), (7, [700]), (16, [800, 800])])
+async def test_batches_of_one_turn_share_a_record_until_it_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch, batches: int, records: list[int]
+) -> None:
+    sent: list[int] = []
+    honest = Pack.encode
+    monkeypatch.setattr(
+        Pack, "encode", lambda pack, client: sent.append(len(pack.payloads)) or honest(pack, client)
+    )
+    async with railgun.connect_async("memory://") as rg:
+        await rg.create_stream("S", subjects=["s"], allow_atomic=True)
+
+        async def commit() -> None:
+            async with rg.batch() as batch:
+                for _ in range(100):
+                    batch.add("s", b"x")
+
+        await commit()  # from now on it is known where the subject belongs
+        sent.clear()
+        await asyncio.gather(*(commit() for _ in range(batches)))
+        assert sent == records
+        assert (await rg.stream("S").info()).state.messages == 100 * (1 + batches)
+
+
+def test_threads_that_commit_at_once_are_all_told() -> None:
+    with railgun.connect("memory://") as rg:
+        rg.create_stream("S", subjects=["s"], allow_atomic=True)
+
+        def commit(_: int) -> None:
+            for _ in range(25):
+                with rg.batch() as batch:
+                    batch.add("s", b"x")
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(commit, range(8)))
+        assert rg.stream("S").info().state.messages == 200
