@@ -20,8 +20,7 @@ from railgun.semantics.consumers.pending import given_up, position
 from railgun.semantics.consumers.pending import pending_runs as pending
 from railgun.semantics.messages import block_store, id_digest, index, tail
 from railgun.semantics.messages import budget as memory
-from railgun.semantics.streams import expiry, stragglers
-from railgun.semantics.streams import owned_stream as stream
+from railgun.semantics.streams import captured, expiry, stragglers
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.totals import CounterTotal
 from railgun.shard.consumers import leases
@@ -48,7 +47,7 @@ _TIGHT: list[tuple[Any, str, int]] = [
     (given_up, "_SHIFT", 2),
     (position, "REMEMBERED", 2),
     (known_consumers, "REMEMBERED_SUBJECTS", 2),
-    (stream, "ACCEPTED_SUBJECTS", 2),
+    (captured, "MOST_SUBJECTS", 2),
     (leases, "FEW_MESSAGES", 1),
     (ownership, "SWEPT_BODIES", 1),
     (stragglers, "SPAN", 3),

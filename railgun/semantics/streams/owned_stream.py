@@ -15,7 +15,6 @@ from itertools import takewhile
 from railgun.model.durations import to_nanos
 from railgun.model.headers import Headers, is_tombstone
 from railgun.model.stream_config import BUCKET, StreamConfig
-from railgun.model.subjects import Filter, is_literal
 from railgun.model.transforms import Transform
 from railgun.protocol.topics import Names
 from railgun.semantics.consumers.collection import Consumers
@@ -25,6 +24,7 @@ from railgun.semantics.messages.body_lookup import BodyLookup
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.messages.stored import StoredMessages
 from railgun.semantics.streams.adopting.adopted_topics import AdoptedTopics
+from railgun.semantics.streams.captured import Captured
 from railgun.semantics.streams.expiry import Expiry
 from railgun.semantics.streams.log_keys import LogKeys
 from railgun.semantics.streams.publishing.deduplication import DedupWindow
@@ -39,9 +39,6 @@ from railgun.state.unreadable_entries import decoded
 __all__ = ["ONE_BY_ONE", "Entry", "OwnedStream"]
 
 ONE_BY_ONE = 5  # what removing a message by itself costs, in messages looked at
-
-# Subjects remembered as captured: a stream of ever new ones must not grow without bound.
-ACCEPTED_SUBJECTS = 100_000
 
 
 class OwnedStream(StoredMessages):
@@ -131,16 +128,15 @@ class OwnedStream(StoredMessages):
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
         self.config_json = config.to_json()
-        self.captures = Filter(config.subjects)  # UPD-11: of what comes; what is stored stays
         self.transform = None if config.subject_transform is None else Transform(config.subject_transform)
         self.max_age = to_nanos(config.max_age)
         self.window.window = to_nanos(config.duplicate_window) if config.duplicate_window is not None else 0
         self.bodies.keeps = config.allow_direct
         self.measure = Measure.of_storage(config.storage)
+        self.captured = Captured(config, self.measure)
         self.origin = self._memory.origin if BUCKET in (config.metadata or ()) else ()  # KV-40
         if config.allow_msg_counter:
             self._subject_gone = self.totals.drop
-        self._accepted: dict[str, int] = {}
 
     def forget(self) -> None:
         """The stream is deleted and is not asked any more: it gives back its memory."""
@@ -166,25 +162,6 @@ class OwnedStream(StoredMessages):
     def body(self, sequence: int) -> tuple[Headers, bytes] | None:
         """Headers and payload of a message that exists, if the owner has them at hand."""
         return self.bodies.find(sequence, self.index)
-
-    def overhead(self, subject: str) -> int | None:
-        """What a message on the subject counts beside its payload; None if the stream does not capture it."""
-        known = self._accepted.get(subject)
-        if known is None and self._takes(subject):
-            known = self.measure.record + len(subject.encode("utf-8"))
-            if len(self._accepted) >= ACCEPTED_SUBJECTS:
-                self._accepted.clear()
-            self._accepted[subject] = known
-        return known
-
-    def overheads(self, subjects: list[str]) -> list[int | None]:
-        """As :meth:`overhead`, of many."""
-        known = list(map(self._accepted.get, subjects))
-        return [self.overhead(subject) for subject in subjects] if None in known else known
-
-    def _takes(self, subject: str) -> bool:
-        """Whether publishers may publish on the subject: a stream that only copies others has no subjects (MIR-02)."""
-        return bool(self.config.subjects) and is_literal(subject) and self.captures.matches(subject)
 
     def store(
         self,

@@ -78,7 +78,7 @@ def without_level(headers: Headers) -> HeaderList:
 
 def check_arrival(state: OwnedStream, subject: str, headers: Headers, payload: bytes) -> Refusal | None:
     """Why no message of a batch can be taken, whatever its batch is (BAT-26)."""
-    if state.overhead(subject) is None:
+    if state.captured.overhead(subject) is None:
         return refusals.NO_STREAM
     if state.config.sealed:
         return refusals.SEALED
@@ -115,7 +115,7 @@ def continuation(
             or said.get(h.BATCH_SEQUENCE) != b"%d" % number
             or not _MORE_TO_SAY.isdisjoint(said)
             or (ids and ids[index])
-            or state.overhead(subject) is None
+            or state.captured.overhead(subject) is None
         ):
             break
         header_bytes = h.block_size(given)
@@ -196,7 +196,7 @@ def commit(
     ahead = Ahead(state)
     examined: list[Examined] = []
     for message in messages:
-        if state.overhead(message.subject) is None:
+        if state.captured.overhead(message.subject) is None:
             return refusals.NO_STREAM  # the stream gave the subject up meanwhile
         transformed = state.transform.apply(message.subject) if state.transform is not None else None
         one = message._replace(subject=transformed or message.subject)

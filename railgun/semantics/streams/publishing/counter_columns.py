@@ -101,7 +101,7 @@ def _known(
     """None if one needs a closer look."""
     extra = state.measure.headers + _INCREMENT_BYTES
     overheads: list[int] = []
-    for overhead in state.overheads(subjects):
+    for overhead in state.captured.overheads(subjects):
         if overhead is None:
             return None
         overheads.append(overhead + extra)

@@ -72,7 +72,7 @@ def publish_pack(
                 index += taken
                 continue
         subject = subjects[index]
-        if state.overhead(subject) is None:
+        if state.captured.overhead(subject) is None:
             outcome.refused.append((index, refusals.NO_STREAM))
         else:
             transformed = state.transform.apply(subject) if state.transform is not None else None
@@ -144,7 +144,7 @@ def _publish_columns(
         return None  # an id may begin with a space, which is not part of it
     overheads: dict[str, int] = {}
     for subject in set(subjects):
-        overhead = state.overhead(subject)
+        overhead = state.captured.overhead(subject)
         if overhead is None or not state.is_wanted(subject):
             return None
         if config.allow_msg_counter and counters.check_plain(state, subject, log, read) is not None:

@@ -166,7 +166,7 @@ class QuickWay:
     def _overhead(self, subject: str) -> int | None:
         """What a message on the subject counts beside headers and payload; None: it needs a closer look."""
         state = self._state
-        overhead = state.overhead(subject)
+        overhead = state.captured.overhead(subject)
         if overhead is None or not state.is_wanted(subject):
             return None
         if (
