@@ -11,18 +11,16 @@ import time
 import uuid
 from typing import Final
 
-from railgun.avro.events import Unframed
 from railgun.client.connection.connection import Connection
 from railgun.client.publishing.arguments import Event, MessageOptions, message_headers, outgoing
-from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pack, message_size
+from railgun.client.publishing.batch_columns import BatchColumns
+from railgun.client.publishing.packs import Lane, Pack
 from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Turn, Until
 from railgun.errors import ConfigError, RequestTimeout
 from railgun.model import headers as h
-from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
 
-_Added = tuple[str, bytes, HeaderList, int]  # subject, payload, headers, and the size of them all
-_OF_THE_PROTOCOL = frozenset({h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT})
+_OF_THE_PROTOCOL: Final = frozenset({h.BATCH_ID, h.BATCH_SEQUENCE, h.BATCH_COMMIT})
 
 _WORTH_A_RECORD: Final = 800  # messages: a worker decides them while the client makes the next ones
 _UNANSWERED: Final = 4  # packs of a batch on their way: a batch that is refused is not sent to its end
@@ -36,13 +34,12 @@ class BatchMessages:
         self._connection = connection
         self._timeout = _waitable(timeout)
         self._lock = threading.Lock()
-        self._messages: list[_Added] = []
         self._state = "new"
         self.id = uuid.uuid4().hex
-        self._own = (h.BATCH_ID, self.id.encode())
+        self._messages = BatchColumns(self.id)
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._messages.payloads)
 
     def open(self) -> None:
         """Begin to collect. Raises ConfigError the second time."""
@@ -54,23 +51,21 @@ class BatchMessages:
         """One more message. Raises ConfigError for what no batch takes, MessageTooLarge."""
         if msg_id is not None:
             raise ConfigError("a message of a batch takes no msg_id: batches are not de-duplicated")
-        headers = message_headers(options) if options else []
-        if any(name in _OF_THE_PROTOCOL for name, _ in headers):
+        headers = message_headers(options) if options else None
+        if headers and any(name in _OF_THE_PROTOCOL for name, _ in headers):
             raise ConfigError("the headers Nats-Batch-… of a message are set by its batch")
-        data, given = outgoing(self._connection.events, payload, headers)
+        data, headers = outgoing(self._connection.events, payload, headers)
         with self._lock:  # the place of a message is drawn and taken at once
             if self._state != "open":
                 raise ConfigError(
                     "messages are added inside the block of the batch: with rg.batch() as batch: …"
                 )
-            place = (h.BATCH_SEQUENCE, b"%d" % (len(self._messages) + 1))
-            headers = [*(given or ()), self._own, place]
-            self._messages.append((subject, data, headers, message_size(subject, data, "", headers)))
+            self._messages.add(subject, data, headers)
 
     def give_up(self) -> None:
         """Nothing of it was sent, and nothing will be."""
         with self._lock:
-            self._state, self._messages = "over", []
+            self._state, self._messages = "over", BatchColumns(self.id)
 
     def commit(self) -> Steps[PubAck | None]:
         """Send the batch: its ack. None for an empty one, and where the stream answers nothing (PUB-03).
@@ -78,15 +73,13 @@ class BatchMessages:
         Raises the refusal of the batch, ConfigError if its subjects belong to several streams, and what a publish raises.
         """
         with self._lock:
-            messages, self._messages, self._state = self._messages, [], "over"
-        if not messages:
+            messages, self._messages, self._state = self._messages, BatchColumns(self.id), "over"
+        if not messages.payloads:
             return None
-        if any(type(payload) is Unframed for _, payload, _, _ in messages):
-            yield Blocking(lambda: self._finish(messages))
-        lane = yield from self._lane(dict.fromkeys(subject for subject, _, _, _ in messages))
-        subject, payload, headers, _ = messages[-1]
-        headers.append((h.BATCH_COMMIT, b"1"))
-        messages[-1] = subject, payload, headers, message_size(subject, payload, "", headers)
+        if messages.unframed:
+            yield Blocking(lambda: messages.finish(self._connection.events))
+        lane = yield from self._lane(dict.fromkeys(messages.subjects))
+        messages.end()
         packs, last = yield from self._send(lane, messages)
         if not last.done and not (
             yield Until(last, self._timeout, self._timeout >= self._connection.timeout)
@@ -95,17 +88,12 @@ class BatchMessages:
         _raise_first(packs)
         return None if last.silent else last.outcome(len(last.subjects) - 1)
 
-    def _finish(self, messages: list[_Added]) -> None:
-        """Ask the registry for the schemas of models that were met first. Raises EventError: nothing was sent."""
-        finish = self._connection.events.finish
-        messages[:] = [(subject, finish(payload), *rest) for subject, payload, *rest in messages]  # type: ignore[misc]
-
-    def _send(self, lane: Lane, messages: list[_Added]) -> Steps[tuple[list[Pack], Pack]]:
+    def _send(self, lane: Lane, messages: BatchColumns) -> Steps[tuple[list[Pack], Pack]]:
         """Hand the packs of the batch over; all of them, and the last. Raises what one was refused with before it left.
 
         Without its last message a batch is not stored.
         """
-        packs = _packs(lane, messages, self._timeout)
+        packs = messages.packs(lane, self._timeout)
         deadline = time.monotonic() + self._timeout
         for number, pack in enumerate(packs):
             if number >= _UNANSWERED:
@@ -157,19 +145,3 @@ def _raise_first(packs: list[Pack]) -> None:
         failure = pack.failure() if pack.done else None
         if failure is not None:
             raise failure
-
-
-def _packs(lane: Lane, messages: list[_Added], timeout: float) -> list[Pack]:
-    """The messages in as few packs as may be."""
-    packs: list[Pack] = []
-    for subject, payload, headers, size in messages:
-        full = not packs or len(packs[-1].payloads) >= PACK_MESSAGES or packs[-1].size + size > PACK_BYTES
-        if full:
-            packs.append(Pack(lane.stream, silent=lane.no_ack))
-            packs[-1].whole, packs[-1].patience = True, timeout
-        pack = packs[-1]
-        pack.subjects.append(subject)
-        pack.payloads.append(payload)
-        pack.headers.append(headers)
-        pack.size += size
-    return packs

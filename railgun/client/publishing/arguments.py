@@ -62,6 +62,8 @@ def outgoing(events: Events, payload: Event, headers: HeaderList | None) -> tupl
 
     Never waits: the frame of the first event of a model is still open (:meth:`Events.finish`). Raises ConfigError, EventError.
     """
+    if type(payload) is bytes:
+        return payload, headers
     found = events.written(payload)
     if found is not None:  # before isinstance, which pydantic makes slow
         data, own = found

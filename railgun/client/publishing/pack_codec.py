@@ -7,6 +7,7 @@ bytes are the same: a test holds the two to that.
 from __future__ import annotations
 
 from collections.abc import Sized
+from itertools import islice
 
 from railgun.model.headers import HeaderList
 from railgun.protocol.commands import PublishPack
@@ -42,26 +43,25 @@ def encode_pack(pack: PublishPack) -> bytes:
 
 def _add_headers(parts: list[bytes], headers: list[HeaderList]) -> None:
     names: dict[str, bytes] = {}
-    only: tuple[str, bytes] | None = None
-    whole = b""
+    shared: tuple[str, bytes] | None = None  # the first header of the message before, as its very object …
+    encoded = b""  # … and its bytes: events of one model share theirs, as messages of a batch do
     for given in headers:
-        if len(given) == 1:
-            if given[0] is not only:  # events of one model share theirs
-                only = given[0]
-                name, value = only
-                text = names.get(name) or names.setdefault(name, _text(name))
-                whole = b"".join((b"\2", text, _lengths.get(len(value)) or _length(value), value, b"\0"))
-            parts.append(whole)
-            continue
         if given:
-            parts.append(_lengths.get(len(given)) or _length(given))
-            for name, value in given:
-                parts += (
-                    names.get(name) or names.setdefault(name, _text(name)),
-                    _lengths.get(len(value)) or _length(value),
-                    value,
-                )
+            if given[0] is not shared:
+                shared = given[0]
+                encoded = b"".join(_header(*shared, names))
+            parts += (_lengths.get(len(given)) or _length(given), encoded)
+            for name, value in islice(given, 1, None) if len(given) > 1 else ():
+                parts += _header(name, value, names)
         parts.append(b"\0")
+
+
+def _header(name: str, value: bytes, names: dict[str, bytes]) -> tuple[bytes, bytes, bytes]:
+    return (
+        names.get(name) or names.setdefault(name, _text(name)),
+        _lengths.get(len(value)) or _length(value),
+        value,
+    )
 
 
 def _text(text: str) -> bytes:

@@ -23,9 +23,11 @@ PACK_BYTES = 1_000_000  # with its frame a pack stays below 1 MiB
 _FRAME = 16  # lengths and counts of one message in a pack
 
 
-def message_size(subject: str, payload: bytes, msg_id: str, headers: HeaderList | None) -> int:
-    """The bytes that the message adds to its pack. Raises MessageTooLarge."""
-    size = len(payload) + len(subject) + len(msg_id) + _FRAME
+def message_size(
+    subject: str, payload: bytes, msg_id: str, headers: HeaderList | None, others: int = 0
+) -> int:
+    """The bytes that the message adds to its pack; ``others``: of headers that it will have beside these. Raises MessageTooLarge."""
+    size = len(payload) + len(subject) + len(msg_id) + _FRAME + others
     if headers:
         size += block_size(headers)
     if size > LARGEST_MESSAGE:
@@ -201,9 +203,10 @@ def _replies_of(reply: PackReply, ends: list[int]) -> list[PackReply]:
 
 def _batches_of(headers: list[HeaderList], start: int) -> Iterator[tuple[int, tuple[str, int]]]:
     """The messages from ``start`` on that belong to batches, by index: the id, and what the batch stores up to there."""
-    if BATCH_ID not in {name for given in headers for name, _ in given}:
+    asked = headers[start:] if start else headers
+    if BATCH_ID not in {name for given in asked for name, _ in given}:
         return
-    for index, given in enumerate(headers[start:], start):
+    for index, given in enumerate(asked, start):
         identity = first(given, BATCH_ID)
         if identity is not None:
             number = (first(given, BATCH_SEQUENCE) or b"").strip()

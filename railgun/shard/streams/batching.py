@@ -6,7 +6,7 @@ store what a publisher was told is lost. A message that is only staged is not: r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -59,19 +59,25 @@ class Batches:
         return decided
 
     def receive_whole(
-        self, state: OwnedStream, pack: PublishPack, start: int, stop: int, drain: OpenDrain
-    ) -> tuple[int, int] | None:
-        """A batch that begins there and ends in the same pack: how many messages it has, and its last sequence.
+        self, state: OwnedStream, pack: PublishPack, start: int, ends: Sequence[int], drain: OpenDrain
+    ) -> int | None:
+        """Batches that lie whole in a pack, one behind the other from ``start`` on: the last sequence of them all.
 
-        It is not staged. None, and nothing has changed, where it is not certain that it would be stored message by message.
+        They are not staged. None, and nothing has changed, where it is not certain that all of them would be stored message by message;
+        several may ask for nothing that depends on the batches before their own.
         """
-        count = batches.whole(pack.headers, pack.ids, start, stop)
-        if not 0 < count <= self._limits.max_batch_messages:
+        begins = [start, *ends[:-1]]
+        if any(
+            end - begin > self._limits.max_batch_messages for begin, end in zip(begins, ends, strict=True)
+        ):
             return None
-        identity = h.first(pack.headers[start], h.BATCH_ID) or b""
-        room = self._staging.room(BatchKey(state.incarnation, identity.decode("ascii")))
-        last = self._commit_whole(state, pack, start, start + count, room, drain) if room else None
-        return None if last is None else (count, last)
+        room = min(self._room(state, pack.headers[begin]) for begin in begins)
+        return self._commit_whole(state, pack, start, ends[-1], room, drain) if room else None
+
+    def _room(self, state: OwnedStream, headers: Headers) -> int:
+        """Bytes that there would be for the batch whose first message has these headers, if it were staged."""
+        identity = h.first(headers, h.BATCH_ID) or b""
+        return self._staging.room(BatchKey(state.incarnation, identity.decode("ascii")))
 
     def stage_more(
         self, state: OwnedStream, pack: PublishPack, start: int, stop: int, drain: OpenDrain

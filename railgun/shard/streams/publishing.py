@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -15,11 +16,14 @@ from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.batches import (
     commit,
     commit_whole,
+    consecutive,
     goes_on_with_batch,
     is_of_batch,
+    whole_batches,
 )
 from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome
 from railgun.semantics.streams.publishing.publish import publish_pack
+from railgun.semantics.streams.publishing.quick_way import SAYS_SOMETHING
 from railgun.shard.drain import Input
 from railgun.shard.log_bodies import ReadLog, body_reader
 from railgun.shard.open_drain import OpenDrain
@@ -86,8 +90,10 @@ class Publishing:
         if self._limits.max_in_flight:  # PUB-20
             taken = _taken(pack, max(0, self._limits.max_in_flight - drain.in_flight))
         drain.in_flight += taken
-        if h.BATCH_ID in {name for given in pack.headers for name, _ in given}:
-            outcome = self._store_with_batches(state, pack, taken, drain)
+        names = {name for given in pack.headers for name, _ in given}
+        if h.BATCH_ID in names:
+            together = names.isdisjoint(SAYS_SOMETHING)
+            outcome = self._store_with_batches(state, pack, taken, drain, together=together)
         else:
             outcome = self._store_some(state, pack, 0, taken, drain)
         outcome.refused += [(index, refusals.TOO_MANY_REQUESTS) for index in range(taken, count)]
@@ -117,10 +123,14 @@ class Publishing:
         )
 
     def _store_with_batches(
-        self, state: OwnedStream, pack: PublishPack, taken: int, drain: OpenDrain
+        self, state: OwnedStream, pack: PublishPack, taken: int, drain: OpenDrain, *, together: bool
     ) -> PackOutcome:
-        """Decide a pack in order: messages of batches, and runs of others between them."""
+        """Decide a pack in order: messages of batches, and runs of others between them.
+
+        ``together``: no message depends on those before it, so batches that lie whole in the pack are one run, if that can be stored.
+        """
         outcome, index = PackOutcome(), 0
+        whole = whole_batches(pack.headers, pack.ids, taken)
         while index < taken:
             if not is_of_batch(pack.headers[index]):
                 end = index + 1
@@ -129,12 +139,17 @@ class Publishing:
                 outcome.join(self._store_some(state, pack, index, end, drain), index)
                 index = end
                 continue
-            at_once = self.batches.receive_whole(state, pack, index, taken, drain)
-            if at_once is not None:
-                count, last = at_once
-                outcome.duplicates += [(index + step, STAGED) for step in range(count - 1)]
-                outcome.stored(index + count - 1, last)
-                index += count
+            ends = consecutive(whole, index) if together else [whole[index]] if index in whole else []
+            last = self.batches.receive_whole(state, pack, index, ends, drain) if ends else None
+            if last is None and len(ends) > 1:
+                together, ends = False, ends[:1]
+                last = self.batches.receive_whole(state, pack, index, ends, drain)
+            if last is not None:
+                last -= ends[-1]
+                for end in ends:
+                    outcome.duplicates += zip(range(index, end - 1), repeat(STAGED))
+                    outcome.stored(end - 1, last + end)
+                    index = end
                 continue
             headers = pack.headers[index]
             if pack.ids and pack.ids[index]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -247,33 +248,81 @@ batch_messages = st.tuples(
         max_size=4,
     ),
     st.sampled_from([4_000, 1 << 26]),
-    st.booleans(),
+    st.sampled_from(
+        [
+            {},
+            {"allow_atomic": False},
+            {"max_msgs": 5},
+            {"max_msgs": 5, "discard": "new"},
+            {"max_bytes": 3_500, "discard": "new"},
+            {"max_msgs_per_subject": 2},
+            {"retention": "interest"},
+        ]
+    ),
 )
-@settings(max_examples=200, deadline=None)
-def test_batches_end_alike_in_one_pack_and_message_by_message(
+@settings(max_examples=250, deadline=None)
+def test_batches_end_alike_in_one_pack_in_several_and_message_by_message(
     sent: list[tuple[str, list[tuple[str, list[tuple[str, bytes]], bytes]], str | None]],
     staged: int,
-    atomic: bool,
+    config: dict[str, Any],
 ) -> None:
+    messages = [
+        (subject, [*extra, *header(batch, number, commit if number == len(of_batch) else None)], payload)
+        for batch, of_batch, commit in sent
+        for number, (subject, extra, payload) in enumerate(of_batch, 1)
+    ]
+    batches = list(accumulate((len(of_batch) for _, of_batch, _ in sent), initial=0))
     ended = []
-    for whole in (True, False):
+    for ends in ([0, len(messages)], batches, list(range(len(messages) + 1))):
         memory = WorkerMemory()
         memory.staged = Pool(staged)
         shards = Shards(1, ClusterLimits(max_batch_messages=4, max_stream_batches=2), memory=memory)
-        config = {"name": STREAM, "subjects": ["a", "b"], "allow_atomic": atomic}
-        shards.request(f"STREAM.CREATE.{STREAM}", config)
+        shards.request(
+            f"STREAM.CREATE.{STREAM}",
+            {"name": STREAM, "subjects": ["a", "b"], "allow_atomic": True, **config},
+        )
         shards.settle()
-        for batch, messages, commit in sent:
-            headers = [
-                [*extra, *header(batch, number, commit if number == len(messages) else None)]
-                for number, (_, extra, _) in enumerate(messages, 1)
-            ]
-            subjects, payloads = [one[0] for one in messages], [one[2] for one in messages]
-            for part in [slice(None)] if whole else [slice(at, at + 1) for at in range(len(messages))]:
-                shards.publish(STREAM, subjects[part], headers=headers[part], payloads=payloads[part])
+        for start, end in pairwise(ends):
+            subjects, headers, payloads = map(list, zip(*messages[start:end], strict=True))
+            shards.publish(STREAM, subjects, headers=headers, payloads=payloads)
         shards.settle()
         ended.append((shards.outcomes, shards.snapshot(), shards.written, memory.staged.total))
-    assert ended[0] == ended[1]
+    assert ended[0] == ended[1] == ended[2]
+
+
+def test_batches_that_lie_whole_in_a_pack_are_stored_as_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a condition of one could see another, or not all of them can be stored."""
+    runs: list[int | None] = []
+    general = Batches.receive_whole
+
+    def receive_whole(self: Batches, *given: Any) -> int | None:
+        last = general(self, *given)
+        runs.append(None if last is None else len(given[3]))
+        return last
+
+    monkeypatch.setattr(Batches, "receive_whole", receive_whole)
+    shards = Shards(1)
+    shards.request(
+        f"STREAM.CREATE.{STREAM}", {"name": STREAM, "allow_atomic": True, "max_msgs": 9, "discard": "new"}
+    )
+    shards.settle()
+
+    def publish(*headers: list[tuple[str, bytes]]) -> list[int | Refusal]:
+        first = shards.publish(STREAM, [STREAM] * len(headers), headers=list(headers))
+        shards.settle()
+        return [shards.outcomes[first + index] for index in range(len(headers))]
+
+    x, y = [header("X", 1), header("X", 2, "1")], [header("Y", 1), header("Y", 2, "1")]
+    assert publish(*x, *y) == [0, 2, 0, 4]
+    assert runs == [2]
+    runs.clear()
+    expecting = [(h.EXPECTED_LAST_SUBJECT_SEQUENCE, b"4"), *header("Z", 1, "1")]
+    assert publish(expecting, *x) == [5, 0, 7]
+    assert runs == [1, 1]
+    runs.clear()
+    full = refusals.store_refused("maximum messages exceeded")
+    assert publish(*x, *y, header("Z", 1, "1")) == [0, 9, 0, full, full]
+    assert runs == [None, 1, None, None]
 
 
 def test_a_run_of_a_batch_ends_where_the_memory_does() -> None:

@@ -126,7 +126,27 @@ def continuation(
     return found
 
 
-def whole(headers: Sequence[Headers], ids: Sequence[str], start: int, stop: int) -> int:
+def whole_batches(headers: Sequence[Headers], ids: Sequence[str], stop: int) -> dict[int, int]:
+    """The batches among the first ``stop`` messages of a pack that lie whole in it, as far as that is certain: where each begins and ends."""
+    found, index = {}, 0
+    while index < stop:
+        count = _whole(headers, ids, index, stop)
+        if count:
+            found[index] = index + count
+        index += count or 1
+    return found
+
+
+def consecutive(batches: dict[int, int], start: int) -> list[int]:
+    """The ends of the batches that lie one behind the other from ``start`` on."""
+    ends: list[int] = []
+    while start in batches:
+        start = batches[start]
+        ends.append(start)
+    return ends
+
+
+def _whole(headers: Sequence[Headers], ids: Sequence[str], start: int, stop: int) -> int:
     """How many messages from ``start`` on are one batch, from its first to the one that commits it; 0 if that is not certain.
 
     Certain is what railgun's own clients write: each header once, an id that is read as it is, and nothing else of the protocol.
@@ -165,7 +185,7 @@ def commit_whole(
     log: Stored,
     read: ReadBody | None,
 ) -> int | None:
-    """As :func:`commit`, of a batch that came at once; None, and nothing has changed, if any of it needs a closer look.
+    """As :func:`commit`, of a batch that came at once, or of several without conditions; None, and nothing has changed, if any of it needs a closer look.
 
     ``memory``: bytes that there is room for to stage it, where it would have to be.
     """

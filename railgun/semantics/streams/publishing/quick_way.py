@@ -31,7 +31,8 @@ _CONDITIONS = frozenset(
         h.EXPECTED_LAST_MSG_ID,
     }
 )
-_SAYS_SOMETHING = _CLOSER_LOOK | _CONDITIONS | {h.MSG_ID, h.TTL, h.ROLLUP}
+# Headers that ask for more than to be stored.
+SAYS_SOMETHING = _CLOSER_LOOK | _CONDITIONS | {h.MSG_ID, h.TTL, h.ROLLUP}
 _ALONE = 8  # ids of a shorter run join the block of their neighbours
 
 
@@ -70,7 +71,7 @@ class QuickWay:
         self._batch = batch
         names = {name for given in headers for name, _ in given}
         self._lengths = {name: len(name.encode("utf-8")) + 3 for name in names}
-        self._special = names & _SAYS_SOMETHING
+        self._special = names & SAYS_SOMETHING
         self._may_delete = not names.isdisjoint((h.KV_OPERATION, h.MARKER_REASON))
         self._tracks = not names.isdisjoint((h.EXPECTED_LAST_SUBJECT_SEQUENCE, h.ROLLUP))
         self._per_subject = state.config.max_msgs_per_subject
