@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime
-from functools import cache
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from railgun.avro.scalars import EPOCH
+from railgun.protocol.varints import FOLLOWED, LAST, varint
 
 WriteRecord = Callable[[dict[str, Any], bytes], bytes]
-_GROUP: Final = 1 << 14  # two bytes of seven bits each
 
 
 class _Template(NamedTuple):
@@ -101,7 +100,7 @@ def compiled_writer(schema: dict[str, Any], other: WriteRecord) -> WriteRecord:
         "        pass\n"
         "    return other(values, frame)\n"
     )
-    names = {**_names(), "other": other}
+    names = {**_NAMES, "other": other}
     exec(compile(text, f"<writer of {schema['name']}>", "exec"), names)
     made: WriteRecord = names["record"]
     return made
@@ -132,26 +131,10 @@ def _kind(schema: Any) -> str:
     return str(schema["logicalType"] if isinstance(schema, dict) else schema)
 
 
-@cache
-def _names() -> dict[str, Any]:
-    """What the functions know beside their fields. The two tables have 16,384 entries each: made when the first model is met."""
-    more = [bytes((group & 127 | 128, group >> 7 | 128)) for group in range(_GROUP)]
-    last = [
-        bytes((group,)) if group < 128 else bytes((group & 127 | 128, group >> 7)) for group in range(_GROUP)
-    ]
-
-    def varint(left: int) -> bytes:
-        if left >= 1 << 64:
-            raise OverflowError
-        groups = b""
-        while left >= _GROUP:
-            groups += more[left & 16383]
-            left >>= 14
-        return groups + last[left]
-
-    return {
-        **{"UUID": UUID, "date": date, "datetime": datetime, "error": error},
-        **{"double": Struct("<d").pack, "join": b"".join},
-        **{"epoch": EPOCH, "first_day": EPOCH.toordinal()},
-        **{"lengths": last[::2], "last": last, "more": more, "varint": varint},
-    }
+_NAMES: Final[dict[str, Any]] = {
+    **{"UUID": UUID, "date": date, "datetime": datetime, "error": error},
+    **{"double": Struct("<d").pack, "join": b"".join},
+    **{"epoch": EPOCH, "first_day": EPOCH.toordinal()},
+    **{"lengths": LAST[::2], "last": LAST, "more": FOLLOWED, "varint": varint},
+}
+"""What the functions know beside their fields."""

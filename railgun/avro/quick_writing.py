@@ -15,10 +15,10 @@ from uuid import UUID
 
 from railgun.avro.compiled_writing import WriteRecord, compiled_writer
 from railgun.avro.scalars import EPOCH, aware
+from railgun.protocol.varints import varint
 
 Write = Callable[[Any], bytes]
 _DOUBLE: Final = struct.Struct("<d")
-_ONE_BYTE: Final = [bytes((number,)) for number in range(128)]
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**63 - 1
 _FIRST_DAY: Final = EPOCH.toordinal()
@@ -50,7 +50,7 @@ def _write(schema: Any) -> Write | None:
             return None
         place = 1 - schema.index("null")
         write = _write(schema[place])
-        return None if write is None else _optional(write, _ONE_BYTE[2 * place], _ONE_BYTE[2 - 2 * place])
+        return None if write is None else _optional(write, varint(2 * place), varint(2 - 2 * place))
     if isinstance(schema, dict):
         return _LOGICAL.get(schema.get("logicalType", ""))
     return _PLAIN.get(schema)
@@ -65,34 +65,20 @@ def _long(value: int) -> bytes:
         raise TypeError(f"{type(value).__name__} is not a valid int")
     if not _LEAST <= value <= _MOST:
         raise OverflowError(f"{value} has more than 64 bits")
-    return _varint((value << 1) ^ (value >> 63))
-
-
-def _varint(left: int) -> bytes:
-    """A number in groups of seven bits, the lowest first."""
-    if left < 128:
-        return _ONE_BYTE[left]
-    if left < 16_384:
-        return bytes((left & 127 | 128, left >> 7))
-    out = bytearray()
-    while left > 127:
-        out.append(left & 127 | 128)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
+    return varint((value << 1) ^ (value >> 63))
 
 
 def _text(value: str) -> bytes:
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} is not a valid str")
     data = value.encode("utf-8")
-    return _varint(len(data) << 1) + data
+    return varint(len(data) << 1) + data
 
 
 def _data(value: bytes) -> bytes:
     if type(value) is not bytes:
         raise TypeError(f"{type(value).__name__} is not valid bytes")
-    return _varint(len(value) << 1) + value
+    return varint(len(value) << 1) + value
 
 
 def _flag(value: bool) -> bytes:
@@ -104,7 +90,7 @@ def _flag(value: bool) -> bytes:
 def _moment(value: datetime) -> bytes:
     since = aware(value) - EPOCH
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    return _varint((micros << 1) ^ (micros >> 63))
+    return varint((micros << 1) ^ (micros >> 63))
 
 
 def _day(value: date) -> bytes:

@@ -18,6 +18,7 @@ import fastavro
 
 from railgun.errors import RailgunError
 from railgun.model.headers import HeaderList, Headers
+from railgun.protocol.varints import varint
 
 
 class WireError(RailgunError):
@@ -95,23 +96,15 @@ def _decode(name: str, shape: Any, data: bytes, *, later: bool = False) -> dict[
 # -- parts that are written by hand, because there is one for each message
 
 
-def _positive(number: int) -> bytes:
-    """A number: seven bits in each byte, the lowest first, after a sign that is always plus."""
-    left, found = number << 1, bytearray()
-    while left > 127:
-        found.append(left & 127 | 128)
-        left >>= 7
-    found.append(left)
-    return bytes(found)
-
-
-_length = lru_cache(4096)(_positive)
+@lru_cache(4096)
+def _length(number: int) -> bytes:
+    return varint(number << 1)
 
 
 @lru_cache(64)
 def encode_time(time: int) -> bytes:
     """A field of the type ``long`` that is a time; 0 for one before 1970. Messages that come together share it."""
-    return _positive(max(time, 0))
+    return varint(max(time, 0) << 1)
 
 
 def encode_bytes(value: bytes) -> bytes:

@@ -11,6 +11,7 @@ from itertools import islice
 
 from railgun.model.headers import HeaderList
 from railgun.protocol.commands import PublishPack
+from railgun.protocol.varints import varint
 
 _lengths: dict[int, bytes] = {}  # of payloads, texts and headers: few differ
 
@@ -77,11 +78,5 @@ def _length(data: Sized) -> bytes:
 
 
 def _long(value: int) -> bytes:
-    """Zigzag and variable length; for numbers that are not negative."""
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    """A number that is not negative, with its sign in the lowest bit."""
+    return varint(value << 1)

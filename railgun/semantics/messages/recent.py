@@ -8,7 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from railgun.model.headers import Headers
@@ -48,7 +49,8 @@ class RecentMessages:
     ) -> None:
         """Keep what a committed drain stored, and let the oldest go."""
         size = sum(map(len, payloads)) + _MESSAGE_BYTES * len(payloads)
-        size += sum(_HEADER_BYTES + len(value) for of_one in headers if of_one for _, value in of_one)
+        values = list(map(itemgetter(1), chain.from_iterable(headers)))
+        size += sum(map(len, values)) + _HEADER_BYTES * len(values)
         run = _Run(sequences, headers, payloads, size)
         self._runs.setdefault(incarnation, deque()).append(run)
         self._order.append(incarnation)

@@ -16,15 +16,13 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from railgun.protocol import avro as wire
+from railgun.protocol.varints import varint
 from railgun.state import keys
 from railgun.state.table import Overlay
 from railgun.state.unreadable_entries import decoded
 
 _BOUND = struct.Struct(">Q")
 _NO_LEDGER: Final = b"\0"  # the length of an empty text
-# Numbers of 14 bits: where they end, in one byte or two, and where another byte follows.
-_LAST: Final = [bytes([low] if low < 0x80 else [low & 0x7F | 0x80, low >> 7]) for low in range(0x4000)]
-_FOLLOWED: Final = [bytes([low & 0x7F | 0x80, low >> 7 | 0x80]) for low in range(0x4000)]
 
 
 class CounterTotal(NamedTuple):
@@ -71,7 +69,7 @@ class CounterTotals:
             if not sequence:
                 found.append(0)
                 continue
-            data, begin = next(stored), _long(sequence << 1)
+            data, begin = next(stored), varint(sequence << 1)
             if data is None or not data.startswith(begin):
                 found.append(None)
             else:
@@ -128,16 +126,7 @@ class CounterTotals:
 
 def _plain(sequence: int, total: int) -> bytes:
     """The bytes of an entry without a ledger, as the general encoder writes them: it costs ten times as much."""
-    return _long(sequence << 1) + _long(total << 1 if total >= 0 else ~(total << 1)) + _NO_LEDGER
-
-
-def _long(value: int) -> bytes:
-    """A number that is not negative, seven bits a byte, the lowest first; two bytes at a time."""
-    if value < 0x4000:
-        return _LAST[value]
-    if value < 0x10000000:
-        return _FOLLOWED[value & 0x3FFF] + _LAST[value >> 14]
-    return _FOLLOWED[value & 0x3FFF] + _long(value >> 14)
+    return varint(sequence << 1) + varint(total << 1 if total >= 0 else ~(total << 1)) + _NO_LEDGER
 
 
 _known_totals: dict[bytes, int] = {}  # by their bytes: most counters are small
