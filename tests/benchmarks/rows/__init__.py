@@ -41,6 +41,7 @@ from tests.benchmarks.rows.special_publishing import (
     BatchesOf1000,
     Counting,
     CountingMany,
+    FewBatchesOf100,
     PipelinedConditions,
     PipelinedHeaders,
 )
@@ -57,6 +58,7 @@ ROWS: tuple[Row, ...] = (
     Counting(),
     CountingMany(),
     BatchesOf100(),
+    FewBatchesOf100(),
     BatchesOf1000(),
     OneAtATime(),
     GetAtOnce(),
