@@ -59,6 +59,8 @@ def run(steps: Steps[T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+    finally:
+        steps.close()  # what interrupted it may be kept, and the operation with it
 
 
 def _run(step: Step) -> Any:
@@ -87,6 +89,9 @@ async def run_async(steps: Steps[T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+    finally:
+        # A task that is cancelled ends here and now: its frames, and the operation in them, live as long as somebody keeps the error.
+        steps.close()
 
 
 async def _until(step: Until) -> bool:

@@ -122,10 +122,14 @@ class Pack(Settlement[PackReply]):
     def overdue(self, seconds: float) -> RequestTimeout:
         if not self.whole:
             return super().overdue(seconds)
-        return RequestTimeout(
-            f"no answer within {seconds:g} s; the batch is stored as a whole or not at all, and which of the two is "
+        return RequestTimeout(  # all who wait for it wait as long
+            f"no answer within {max(seconds, self.patience):g} s; the batch is stored as a whole or not at all, and which of the two is "
             "unknown: look before you send it again"
         )
+
+    def _goes_with(self, other: Pack) -> bool:
+        """Whether it may share a record with the other one, which is of a batch."""
+        return self.whole and self.silent is other.silent and self.patience == other.patience
 
     def _refused(self, index: int, refusal: Refusal) -> RailgunError:
         if refusal == NO_STREAM:  # the registry that we read was older than its owner's
@@ -134,31 +138,35 @@ class Pack(Settlement[PackReply]):
 
 
 class BatchPacks(Pack):
-    """Packs of batches that waited for the same stream, in one record. Each of them is settled by itself."""
+    """Packs of batches that waited for the same stream, in one record. Each of them is settled by itself.
+
+    Their callers wait for the same time: it is the record that is given up after it.
+    """
 
     __slots__ = ("_parts",)
 
     def __init__(self, parts: list[Pack]) -> None:
-        super().__init__(parts[0].stream, silent=parts[0].silent)
+        first = parts[0]
+        super().__init__(first.stream, silent=first.silent)
+        self.whole, self.patience = True, first.patience
         self._parts = [(part, len(part.payloads)) for part in parts]
         for part in parts:
             self.subjects += part.subjects
             self.headers += part.headers
             self.payloads += part.payloads
             self.size += part.size
-            self.patience = max(self.patience, part.patience)
 
     @staticmethod
     def taken_from(ready: deque[Pack]) -> Pack:
         """The next pack; one of a batch takes those of batches behind it along, as far as a record can hold them."""
-        parts = [ready.popleft()]
-        count, size = len(parts[0].payloads), parts[0].size
-        while parts[0].whole and ready and ready[0].whole and ready[0].silent is parts[0].silent:
+        first = ready.popleft()
+        parts, count, size = [first], len(first.payloads), first.size
+        while first.whole and ready and ready[0]._goes_with(first):
             count, size = count + len(ready[0].payloads), size + ready[0].size
             if count > PACK_MESSAGES or size > PACK_BYTES:
                 break
             parts.append(ready.popleft())
-        return parts[0] if len(parts) == 1 else BatchPacks(parts)
+        return first if len(parts) == 1 else BatchPacks(parts)
 
     def settle(self, value: PackReply | None, error: RailgunError | None, wakeups: Wakeups) -> None:
         if self.done:

@@ -267,8 +267,10 @@ async def test_a_task_that_is_cancelled_while_it_commits_holds_up_nobody(
     task = asyncio.create_task(commit(b"cancelled"))
     await asyncio.sleep(0)  # it has handed its batch over
     task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError) as kept:
         await task
-    await commit(b"last")
     await arg.flush(10)
+    assert payloads(stream) == [b"first", b"cancelled"]
+    assert kept.tb is not None  # nothing waited until the error, with all its frames, is forgotten
+    await commit(b"last")
     assert payloads(stream) == [b"first", b"cancelled", b"last"]

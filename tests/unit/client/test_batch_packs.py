@@ -21,9 +21,9 @@ from railgun.model.messages import PubAck
 from railgun.protocol.replies import STAGED, PackReply
 
 
-def batch(identity: str, count: int, size: int = 10) -> Pack:
+def batch(identity: str, count: int, size: int = 10, patience: float = 0.0) -> Pack:
     pack = Pack("S")
-    pack.whole = True
+    pack.whole, pack.patience = True, patience
     for number in range(1, count + 1):
         pack.subjects.append("s")
         pack.payloads.append(b"x")
@@ -69,12 +69,25 @@ def test_what_is_lost_is_lost_for_each_of_them() -> None:
     assert all(isinstance(one.failure(), ConnectionLost) for one in batches)
 
 
+def test_what_is_overdue_is_called_a_batch_and_named_with_the_time_that_it_was_given() -> None:
+    alone, together = (
+        batch("a", 3, patience=4.0),
+        BatchPacks.taken_from(deque(batch(name, 2, patience=4.0) for name in "bc")),
+    )
+    assert isinstance(together, BatchPacks)
+    for pack in (alone, together):
+        assert str(pack.overdue(2.0)).startswith(
+            "no answer within 4 s; the batch is stored as a whole or not at all"
+        )
+
+
 @pytest.mark.parametrize(
     "others",
     [
         [Pack("S")],  # of publishes that wait
         [batch("b", PACK_MESSAGES)],
         [batch("b", 1, PACK_BYTES)],
+        [batch("b", 1, patience=9.0)],  # it is given up at another time
     ],
 )
 def test_what_does_not_fit_travels_by_itself(others: list[Pack]) -> None:
