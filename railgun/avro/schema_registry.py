@@ -20,6 +20,7 @@ _REFUSED: Final = (409, 422)
 _LONGEST_REASON: Final = 300  # of what a proxy says instead of the registry
 _GARBAGE: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _ATTEMPTS: Final = 2  # the first may meet a connection that the registry has closed meanwhile
+_SCHEMES: Final = frozenset({"http", "https"})
 
 
 class SchemaRegistry:
@@ -43,6 +44,11 @@ class SchemaRegistry:
         check_level(compatibility)
         if timeout <= 0:
             raise ConfigError(f"{timeout} is not a valid timeout: give seconds")
+        if urlsplit(url).scheme not in _SCHEMES:
+            shown = url.rpartition("@")[2]  # without the password that it may have
+            raise ConfigError(
+                f"{shown!r} is not a valid address of a registry: give one such as http://localhost:8081"
+            )
         self._compatibility = compatibility
         self._register = register
         self._url = url

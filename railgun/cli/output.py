@@ -35,8 +35,8 @@ def console() -> Console:
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error if that is a terminal; nothing otherwise."""
-    err = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    err = Console(stderr=True, markup=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
@@ -45,8 +45,8 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def progress_to(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar for work whose end moves: it is told how far it is, and where the end is now."""
-    err = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    err = Console(stderr=True, markup=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -12,8 +12,15 @@ from railgun.cli.commands.dead_letters import Choice, DeadLetters, Outcome, dead
 from railgun.cli.options.cluster import Cluster, sure
 from railgun.cli.options.completion import known_streams
 from railgun.cli.options.units import counted
-from railgun.cli.output import console, print_json, progress
-from railgun.cli.reports.report import content_object, new_table, print_headers, print_lines, print_raw
+from railgun.cli.output import print_json, progress
+from railgun.cli.reports.report import (
+    content_object,
+    new_table,
+    print_headers,
+    print_lines,
+    print_raw,
+    print_table,
+)
 from railgun.cli.running import EXIT_WRONG, command
 from railgun.errors import ConfigError, StreamNotFound
 
@@ -77,7 +84,7 @@ def ls(
             letter.origin("Deliveries"),
             letter.origin("Reason"),
         )
-    console().print(table, markup=False)
+    print_table(table)
     if limit and len(found) == limit:
         typer.echo(f"The first {limit:,}; --limit 0 lists all.", err=True)
 
@@ -99,7 +106,7 @@ def _list_streams(cluster: Cluster) -> None:
     table = new_table(("Stream", "Letters", "Of"), numbers=("Letters",))
     for name, count, users in rows:
         table.add_row(name, "missing" if count is None else f"{count:,}", ", ".join(users))
-    console().print(table, markup=False)
+    print_table(table)
 
 
 @app.command("show")

@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from railgun.cli.options.arguments import StreamName
 from railgun.cli.options.cluster import Cluster
 from railgun.cli.options.completion import known_streams
-from railgun.cli.output import console, print_json
+from railgun.cli.output import print_json
 from railgun.cli.pipelines.starting import SparkFlags, job
 from railgun.cli.pipelines.writing import Filter
-from railgun.cli.reports.report import new_table
+from railgun.cli.reports.report import new_table, print_table
 from railgun.cli.running import EXIT_WRONG, command
 
 
@@ -66,7 +67,7 @@ def dead_letters(
             row["reason"],
             row["last"],
         )
-    console().print(table, markup=False)
+    print_table(table)
     typer.echo(f"{stream}: {sum(row['letters'] for row in rows)} dead letters")
 
 
@@ -95,16 +96,20 @@ def ack_latency(
         table.add_row(
             row["stream"], row["consumer"], str(row["samples"]), *(f"{row[name]:.3f}" for name in names)
         )
-    console().print(table, markup=False)
+    print_table(table)
     typer.echo(f"{sum(row['samples'] for row in rows)} samples of {len(rows)} consumers")
 
 
 @contextmanager
 def _telling(first: str) -> Iterator[Callable[[str], None]]:
-    """What is being done, on standard error if that is a terminal."""
+    """What is being done, on standard error if that is a terminal. Ctrl-C is answered when that line is gone."""
     err = Console(stderr=True)
-    if not err.is_terminal:
-        yield lambda _: None
-        return
-    with err.status(first) as status:
-        yield status.update
+    try:
+        if err.is_terminal:
+            with err.status(Text(first)) as status:
+                yield lambda what: status.update(Text(what))
+        else:
+            yield lambda _: None
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        raise

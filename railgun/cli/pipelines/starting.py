@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -30,6 +30,8 @@ _PACKAGES = ("railgun._topologies", "topologies")  # inside an installed package
 _LOOK = 0.5  # seconds: a wait without an end would not hear Ctrl-C on every system
 _PATIENCE = 30.0  # seconds for a job that was cancelled
 _LEAST_TIMEOUT = 30.0  # seconds: an owner looks through millions of messages beside its other work
+# Loggers of pyspark that print a failing query with all its traces, before the command says the same in one sentence.
+_PAGES: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,14 @@ class SparkFlags:
         """A Spark session; one that was there before stays. Raises ConfigError where pyspark is not installed."""
         settings = self.settings()
         require_spark()
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
 
         import railgun.spark
 
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that Ctrl-C cuts off are not errors
+        for name in _PAGES:
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
         there = SparkSession.getActiveSession()
         with _same_interrupts(), _in_words():  # of a master or a setting that is not one, too
             spark = railgun.spark.session("railgun pipeline", master=self.master, config=settings)
@@ -115,7 +120,7 @@ class Job:
 
 
 @contextmanager
-def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "stopped") -> Iterator[Job]:
+def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "") -> Iterator[Job]:
     """A job, ready to run. ``stopped`` is said after Ctrl-C.
 
     Raises ConfigError where it cannot run here, and RailgunError with Spark's own sentence where it fails.
@@ -129,7 +134,8 @@ def job(name: str, cluster: Cluster, flags: SparkFlags, *, stopped: str = "stopp
         try:
             yield Job(module, spark, place)
         except KeyboardInterrupt:
-            typer.echo(stopped, err=True)
+            if stopped:
+                typer.echo(stopped, err=True)
             raise
 
 

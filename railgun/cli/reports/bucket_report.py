@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from railgun.cli.options.units import show_duration, show_size, show_size_limit
-from railgun.cli.output import console, print_json
+from railgun.cli.output import print_json
 from railgun.cli.reports.report import (
     Lines,
     content_object,
@@ -16,6 +16,7 @@ from railgun.cli.reports.report import (
     own_metadata,
     print_lines,
     print_section,
+    print_table,
     show_time,
     yes,
 )
@@ -63,7 +64,7 @@ def print_history(entries: Sequence[Entry]) -> None:
             f"{len(entry.raw):,}",
             text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…",
         )
-    console().print(table, markup=False)
+    print_table(table)
 
 
 def status_object(status: BucketStatus) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def print_buckets(found: Sequence[BucketStatus]) -> None:
             show_duration(status.ttl),
             status.config.description or "",
         )
-    console().print(table, markup=False)
+    print_table(table)
 
 
 def print_written(done: str, bucket: str, key: str, revision: int, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from railgun.cli.options.units import show_duration, show_limit, show_size_limit
-from railgun.cli.output import console
 from railgun.cli.reports.report import (
     Lines,
     content_object,
@@ -17,6 +16,7 @@ from railgun.cli.reports.report import (
     print_headers,
     print_lines,
     print_section,
+    print_table,
     show_time,
     yes,
 )
@@ -149,7 +149,7 @@ def print_consumers(stream: str, found: Sequence[ConsumerInfo]) -> None:
             show_time(info.created),
             info.config.description or "",
         )
-    console().print(table)
+    print_table(table)
 
 
 def print_report(stream: str, found: Sequence[ConsumerInfo]) -> None:
@@ -171,7 +171,7 @@ def print_report(stream: str, found: Sequence[ConsumerInfo]) -> None:
             f"{info.delivered.consumer_seq:,}/{info.delivered.stream_seq:,}",
             f"{info.ack_floor.consumer_seq:,}/{info.ack_floor.stream_seq:,}",
         )
-    console().print(table)
+    print_table(table)
 
 
 def print_delivered(message: Message) -> None:

@@ -121,6 +121,11 @@ def new_table(titles: Iterable[str], numbers: Collection[str]) -> Table:
     return table
 
 
+def print_table(table: Table) -> None:
+    """The table on standard output. What stands in square brackets is text that somebody chose, and no style."""
+    console().print(table, markup=False)
+
+
 def print_raw(payload: bytes) -> None:
     """The body of a message on standard output, byte for byte."""
     sys.stdout.buffer.write(payload)
@@ -191,7 +196,7 @@ def print_streams(found: Sequence[StreamInfo]) -> None:
             last,
             info.config.description or "",
         )
-    console().print(table)
+    print_table(table)
 
 
 def print_message(stream: str, message: StoredMessage) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from railgun.cli.output import console
-from railgun.cli.reports.report import new_table, print_lines
+from railgun.cli.reports.report import new_table, print_lines, print_table
 
 if TYPE_CHECKING:
     from railgun.sinks import SinkStatus
@@ -38,4 +37,4 @@ def print_sinks(found: Sequence[SinkStatus]) -> None:
     table = new_table(("Name", "Stream", "Connector", "State", "Reason"), numbers=())
     for one in found:
         table.add_row(one.name, one.stream, one.connector_class.rpartition(".")[2], one.state, one.reason)
-    console().print(table)
+    print_table(table)

@@ -96,6 +96,17 @@ def test_a_schema_without_a_record_is_read(address: str, monkeypatch: pytest.Mon
         assert Events(registry).framed(b"\0\0\0\0\1\4hi", str) == "hi"
 
 
+@pytest.mark.parametrize(
+    "url", ["localhost:8081", "reader:hunter2@localhost:8081", "", "ftp://localhost:8081"]
+)
+def test_an_address_without_a_scheme_is_refused_in_words(url: str) -> None:
+    with pytest.raises(
+        ConfigError, match="is not a valid address of a registry: give one such as http://"
+    ) as told:
+        SchemaRegistry(url)
+    assert "hunter2" not in str(told.value)
+
+
 def test_an_error_of_the_settings_shows_no_password() -> None:
     with pytest.raises(ConfigError) as told:
         SchemaRegistry("http://reader:hunter2@localhost:8081", config={"no.such.setting": 1})

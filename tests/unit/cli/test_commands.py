@@ -122,6 +122,14 @@ def test_streams_are_listed(orders: Run) -> None:
     assert [one["config"]["name"] for one in whole] == ["AUDIT", "ORDERS"]
 
 
+def test_what_somebody_wrote_in_brackets_is_shown_as_it_is(orders: Run) -> None:
+    odd = "a [bold]b[/bold] [x.y] [/z] c"
+    done(orders("stream", "add", "ODD", "--subjects", "odd", "--description", odd))
+    assert odd in done(orders("stream", "ls"))
+    done(orders("consumer", "add", "ODD", "C", "--description", odd))
+    assert odd in done(orders("consumer", "ls", "ODD"))
+
+
 def test_no_streams_is_no_output(run: Run) -> None:
     result = run("stream", "ls")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No streams.\n")
