@@ -59,6 +59,9 @@ COMMAND_KIND = "Railgun-Kind"
 PLAIN_SUBJECT = "Railgun-Subject"
 RESERVED_PREFIX = "Railgun-"
 
+# The header of each place in a batch, by its number; messages share it. A message of a larger batch has one of its own.
+BATCH_PLACES = tuple((BATCH_SEQUENCE, b"%d" % number) for number in range(1_001))
+
 # railgun's own, on records in ``rejected``
 REJECTED_REASON = "Railgun-Reason"
 REJECTED_SOURCE = "Railgun-Source"

@@ -6,7 +6,7 @@ a foreign one; with others in their place it is damaged. Neither is a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from railgun.model import headers as h
@@ -39,15 +39,17 @@ def record_key(subject: str, sequence: int, *, slotted: bool) -> bytes:
 
 
 def record_headers(
-    incarnation: int, sequences: Iterable[int], times: Iterable[int], headers: Iterable[h.Headers]
-) -> Iterator[h.HeaderList]:
+    incarnation: int, sequences: Sequence[int], times: Sequence[int], headers: Sequence[h.Headers]
+) -> list[h.HeaderList]:
     """The headers of consecutive records: those that were published, and railgun's own behind them."""
-    last_time, stamp = -1, (h.LOG_TIME, b"")
+    stamps = {
+        time: (h.LOG_TIME, b"%d" % time) for time in set(times)
+    }  # messages of one pack share their time
     end = (h.LOG_INCARNATION, b"%d" % incarnation)
-    for sequence, time, published in zip(sequences, times, headers, strict=True):
-        if time != last_time:  # messages of one pack share their time
-            last_time, stamp = time, (h.LOG_TIME, b"%d" % time)
-        yield [*published, (h.LOG_SEQUENCE, b"%d" % sequence), stamp, end]
+    return [
+        [*published, (h.LOG_SEQUENCE, b"%d" % sequence), stamps[time], end]
+        for sequence, time, published in zip(sequences, times, headers, strict=True)
+    ]
 
 
 # ------------------------------------------------------------ reading

@@ -127,14 +127,15 @@ def fill(frame: Frame, located: Located, message: StoredMessage) -> Frame:
 
 
 def _pack_reply_out(pack: PackReply) -> dict[str, Any]:
+    duplicates, originals = zip(*pack.duplicates, strict=True) if pack.duplicates else ((), ())
     return {
         "stream": pack.stream,
         "first_request": pack.first_request,
         "run_starts": [run[0] for run in pack.runs],
         "run_lengths": [run[1] for run in pack.runs],
         "run_sequences": [run[2] for run in pack.runs],
-        "duplicates": [index for index, _ in pack.duplicates],
-        "duplicate_sequences": [sequence for _, sequence in pack.duplicates],
+        "duplicates": duplicates,
+        "duplicate_sequences": originals,
         "refusals": [{"index": index, **refusal._asdict()} for index, refusal in pack.refusals],
     }
 

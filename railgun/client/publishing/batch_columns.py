@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import lru_cache
 from itertools import accumulate, islice
 from typing import Final
 
@@ -12,6 +11,7 @@ from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, Lane, Pac
 from railgun.model import headers as h
 from railgun.model.headers import HeaderList
 
+_PLACES: Final = h.BATCH_PLACES
 _COMMIT: Final = (h.BATCH_COMMIT, b"1")
 _END: Final = 2  # bytes behind all headers of a message
 
@@ -33,7 +33,8 @@ class BatchColumns:
 
     def add(self, subject: str, payload: bytes, given: HeaderList | None) -> None:
         """One more message, with the headers of the batch behind its own. Raises MessageTooLarge."""
-        place = _place(len(self.payloads) + 1)
+        number = len(self.payloads) + 1
+        place = _PLACES[number] if number < len(_PLACES) else (h.BATCH_SEQUENCE, b"%d" % number)
         others = self._own_bytes + len(place[1])
         # The end of all headers is counted once.
         size = message_size(subject, payload, "", given, others - _END if given else others)
@@ -72,9 +73,3 @@ class BatchColumns:
             found.append(pack)
             start = end
         return found
-
-
-@lru_cache(maxsize=1_000)
-def _place(number: int) -> tuple[str, bytes]:
-    """The header with a message's place in its batch."""
-    return h.BATCH_SEQUENCE, b"%d" % number

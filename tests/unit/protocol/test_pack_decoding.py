@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from railgun.model.headers import BATCH_PLACES, BATCH_SEQUENCE
 from railgun.protocol.avro import WireError, decode, headers_in
 from railgun.protocol.columnar import pack_decoding
 from railgun.protocol.commands import PublishPack
@@ -20,7 +21,25 @@ alike = st.tuples(
     st.lists(st.binary(max_size=70) | st.sampled_from([b"\x02\x06one", b"\x06one\x02", b"\0"]), max_size=8),
     headers,
 ).map(lambda given: [[*given[0], (given[1], value)] for value in given[2]] + [given[3]])
-packs = (st.lists(headers, max_size=5) | alike).map(
+# Batches, one behind the other: each message has the place behind the one before, but for some that have another.
+batches = st.lists(
+    st.tuples(
+        headers,
+        st.integers(0, 1_010),
+        st.integers(1, 150),
+        st.dictionaries(
+            st.integers(0, 149), st.sampled_from([b"7", b"01", b"+2", b"", b"1" * 70]), max_size=2
+        ),
+    ),
+    max_size=3,
+).map(
+    lambda given: [
+        [*others, (BATCH_SEQUENCE, odd.get(number, b"%d" % (first + number)))]
+        for others, first, count, odd in given
+        for number in range(count)
+    ]
+)
+packs = (st.lists(headers, max_size=5) | alike | batches).map(
     lambda given: PublishPack("S", "me", 7, ["s"] * len(given), [], given, [b"x"] * len(given))
 )
 WHOLE = PublishPack("S", "me", 7, ["s"], ["id"], [[("one", b"1")]], [b"x"]).encode()
@@ -62,3 +81,11 @@ def test_damaged_packs_are_read_as_the_general_decoder_reads_them(
     damaged = data[:at] + put + data[at + instead_of :]
     assert in_parts(damaged) == general(damaged)
     assert in_parts(damaged[:at]) == general(damaged[:at])
+
+
+def test_messages_of_a_batch_share_the_headers_of_their_places() -> None:
+    given = [[("Nats-Batch-Id", b"one"), place] for place in BATCH_PLACES[1:]]
+    pack = PublishPack("S", "me", 7, ["s"] * len(given), [], given, [b"x"] * len(given))
+    found = PublishPack.decode(pack.encode()).headers
+    assert found == given
+    assert all(one[1] is place for one, place in zip(found[1:], BATCH_PLACES[2:], strict=True))

@@ -155,8 +155,8 @@ def _whole(headers: Sequence[Headers], ids: Sequence[str], start: int, stop: int
     if not 0 < len(identity) <= LONGEST_ID or not identity.isascii() or identity[:1] == b" ":
         return 0
     own = (h.BATCH_ID, identity)
-    for index in range(start, stop):
-        given, place = headers[index], (h.BATCH_SEQUENCE, b"%d" % (index - start + 1))
+    for index, place in zip(range(start, stop), h.BATCH_PLACES[1:], strict=False):  # a longer batch is staged
+        given = headers[index]
         if len(given) == 2 and given[0] == own and given[1] == place:
             continue
         said = dict(given)
