@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from railgun.errors import StreamNotFound
 from railgun.model import headers as h
 from railgun.spark.cluster import Cluster
 from railgun.spark.outcomes import Outcome, Places, outcome_of
@@ -59,7 +60,7 @@ def publish(
     The frame is computed once and kept for the call. Rows without a valid subject, without an id or too large are refused, by their number and an
     example, before anything is sent (ConfigError). What the owner refuses is counted, and is in ``<prefix>.rejected``. ``progress``: True for a
     bar, or a function that is called, from a thread of its own, with the rows that are decided and all. Rows of one partition of the frame keep
-    their order. Raises StreamNotFound, RailgunError where the stream is made anew meanwhile, and what a connection raises.
+    their order. Raises StreamNotFound, RailgunError where the stream is deleted or made anew meanwhile, and what a connection raises.
     """
     cluster = Cluster(server, prefix, kafka)
     rows = checked_columns(df, ids).persist()
@@ -120,4 +121,7 @@ def _record_headers() -> Column:
 def _decided(cluster: Cluster, stream: str, total: int) -> Snapshot:
     """The stream once every row is decided: its owner answers a question behind the commands in their order."""
     with cluster.connect(_LEAST_PATIENCE + total / _SLOWEST) as rg:
-        return snapshot(rg, stream, gaps=False)
+        try:
+            return snapshot(rg, stream, gaps=False)
+        except StreamNotFound as error:
+            raise made_anew(stream) from error

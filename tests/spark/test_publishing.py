@@ -230,19 +230,23 @@ def test_a_submitted_driver_is_killed_and_its_rows_are_there_once(
     assert sorted(int(one.payload) for one in held(stream)) == list(range(MANY))
 
 
-def test_rows_for_a_stream_that_is_made_anew_are_not_told_as_stored(
-    spark: SparkSession, rg: railgun.Railgun, at: At
+@pytest.mark.parametrize("again", [True, False])
+def test_rows_for_a_stream_that_is_deleted_or_made_anew_are_not_told_as_stored(
+    again: bool, spark: SparkSession, rg: railgun.Railgun, at: At
 ) -> None:
     name = unique("ANEW")
     rg.create_stream(name, subjects=[f"{name}.*"])
+    told: list[int] = []
 
-    def anew(done: int, total: int) -> None:
-        if not done:  # before anything is sent
+    def changed(done: int, total: int) -> None:
+        told.append(done)
+        if len(told) == 1:  # before anything is sent
             rg.delete_stream(name)
-            rg.create_stream(name, subjects=[f"{name}.*"])
+            if again:
+                rg.create_stream(name, subjects=[f"{name}.*"])
 
     with pytest.raises(railgun.RailgunError, match="was deleted or made again meanwhile"):
-        publish(_numbered(spark, name, 3), name, progress=anew, **at)
+        publish(_numbered(spark, name, 3), name, progress=changed, **at)
 
 
 def test_an_error_of_the_progress_is_raised(spark: SparkSession, rg: railgun.Railgun, at: At) -> None:

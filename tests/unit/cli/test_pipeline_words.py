@@ -11,7 +11,7 @@ from railgun.cli.pipelines import judging
 
 
 def interrupted(tell: Callable[[str], None]) -> None:
-    tell("counting")
+    tell("counting [/samples]")
     raise KeyboardInterrupt
 
 
@@ -26,5 +26,5 @@ def test_an_interrupt_is_answered_on_a_line_of_its_own(
         interrupted(tell)
     said = capsys.readouterr().err
     assert said.endswith("stopped\n")
-    assert ("reading [/samples]" in said) == terminal
-    assert "countingstopped" not in said
+    assert ("[/samples]" in said) == terminal
+    assert "[/samples]stopped" not in said
