@@ -36,6 +36,7 @@ def markdown_page(report: Report, goals: Goals, plot: str) -> str:
             f"![how many times better than the peer]({plot})",
             "",
             *table,
+            *_anew(report),
             *_missing(report),
             "",
             "- nats-py publishes with `publish_async` and awaits every ack, railgun with `publish_soon` and reads every ack.",
@@ -90,6 +91,22 @@ def _missing(report: Report) -> list[str]:
     if not report.missing:
         return []
     return ["", "Not measured:", "", *(f"- {name}: {why}" for name, why in report.missing.items())]
+
+
+def _anew(report: Report) -> list[str]:
+    """Which rows are of a later run than the page."""
+    rows: dict[str, list[str]] = {}
+    for result in report.results:
+        if result.date and result.name not in rows.setdefault(result.date, []):
+            rows[result.date].append(result.name)
+    if not rows:
+        return []
+    return [
+        "",
+        "Measured later, each beside its peer:",
+        "",
+        *(f"- {date}: {'; '.join(rows[date])}" for date in sorted(rows)),
+    ]
 
 
 def _circumstances(report: Report) -> str:

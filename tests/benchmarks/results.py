@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 
@@ -18,6 +18,7 @@ class Result:
     peer_name: str
     unit: str
     ratio: float
+    date: str = ""  # ISO 8601, UTC, if it was measured apart from the whole run
 
     @classmethod
     def of(cls, name: str, railgun: float, peer: float, peer_name: str, unit: str) -> Result:
@@ -60,6 +61,19 @@ class Report:
     versions: Mapping[str, str]
     results: tuple[Result, ...]
     missing: Mapping[str, str]  # rows that could not be measured, and why
+
+    def renewed(self, other: Report, order: Sequence[str]) -> Report:
+        """This run with the rows that another one has measured anew, in this order of names. Raises ValueError if that was on another machine or with other versions."""
+        if (other.machine, other.versions) != (self.machine, self.versions):
+            raise ValueError(
+                "the rows were measured on another machine, or with other versions: measure all rows"
+            )
+        anew = {(result.name, result.peer_name): replace(result, date=other.date) for result in other.results}
+        kept = {(result.name, result.peer_name): result for result in self.results if result.name in order}
+        measured = {result.name for result in other.results}
+        missing = {name: why for name, why in self.missing.items() if name not in measured}
+        results = sorted((kept | anew).values(), key=lambda result: order.index(result.name))
+        return replace(self, results=tuple(results), missing=missing | dict(other.missing))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,7 @@ def test_json_has_the_promised_shape(report: Report) -> None:
         "peer_name": "nats-py",
         "unit": "messages/s",
         "ratio": 3.125,
+        "date": "",
     }
     assert all(result.keys() == read["results"][0].keys() for result in read["results"])
 
@@ -76,3 +78,18 @@ def test_the_page_holds_plot_table_machine_and_versions(report: Report) -> None:
     assert "| pipelined publish | 150,000 | 48,000 | nats-py | messages/s | 3.12 × | ≥ 3 × (met) |" in page
     assert "A fast one, 2 cores" in page
     assert "Kafka 4.3.1" in page
+
+
+def test_rows_that_are_measured_anew_take_the_place_of_others_and_the_page_says_so(report: Report) -> None:
+    better = Result.of(FASTER.name, 200_000, 50_000, "nats-py", "messages/s")
+    restored = Result.of("takeover", 6.0, 5.0, "plain consumer group", "s")
+    later = replace(report, date="2026-02-03T04:05:06+00:00", results=(better, restored), missing={})
+    order = [SMALL.name, "takeover", FASTER.name]  # a row that is no longer there goes
+    renewed = report.renewed(later, order)
+    assert [result.railgun for result in renewed.results] == [512.4, 6.0, 200_000]
+    assert not renewed.missing
+    page = markdown_page(renewed, GOALS, "latest.svg")
+    assert "- 2026-02-03T04:05:06+00:00: takeover; pipelined publish" in page
+    assert "2026-01-02T03:04:05+00:00 on A fast one" in page
+    with pytest.raises(ValueError, match="another machine"):
+        report.renewed(replace(later, machine={"processor": "A slow one"}), order)
