@@ -15,7 +15,7 @@ from railgun.errors import NotAuthorized
 from railgun.kafka.settings import KafkaSettings
 from railgun.worker.group.record_reader import RecordReader
 from tests.support.cell import Cell
-from tests.support.commands import done, invoke
+from tests.support.commands import invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS, WorkerProcess
@@ -42,11 +42,7 @@ def secured() -> Iterator[SecuredBroker]:
 @pytest.fixture(scope="module")
 def worker(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
     """A worker that has nothing but what was printed."""
-    users = ["--user", WORKER, "--client-user", CLIENT]
-    printed = done(invoke("init", "--print-acls", "--json", "--prefix", PREFIX, *users))
-    for role in json.loads(printed).values():
-        for one in role["grants"]:
-            secured.grant(role["user"], one["resource"], one["name"], one["pattern"], one["operations"])
+    secured.grant_what_is_printed(PREFIX, WORKER, CLIENT)
     with WorkerProcess(
         tmp_path_factory.mktemp("secured"),
         secured.address,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +11,6 @@ import pytest
 import railgun
 from railgun.kafka.embedded import EmbeddedConnect
 from railgun.sinks import Connect, FileSink, SinkFailed, dead_letters
-from tests.support.commands import done, invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.waiting import wait_until
 from tests.support.worker_process import PARTITIONS, WorkerProcess
@@ -31,21 +29,12 @@ class Secured(NamedTuple):
     connect: Connect
 
 
-def _grant_printed(broker: SecuredBroker) -> None:
-    """Worker and client get what ``railgun init --print-acls`` prints."""
-    users = ["--user", WORKER, "--client-user", CLIENT]
-    printed = done(invoke("init", "--print-acls", "--json", "--prefix", PREFIX, *users))
-    for role in json.loads(printed).values():
-        for one in role["grants"]:
-            broker.grant(role["user"], one["resource"], one["name"], one["pattern"], one["operations"])
-
-
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A Connect whose user may keep its own topics, and nothing of railgun's yet."""
     folder = tmp_path_factory.mktemp("secured")
     with secured_broker(WORKER, CLIENT, CONNECT) as broker:
-        _grant_printed(broker)
+        broker.grant_what_is_printed(PREFIX, WORKER, CLIENT)
         broker.grant(
             CONNECT, "topic", f"{PREFIX}.connect.", "prefixed", ["Create", "Read", "Write", "DescribeConfigs"]
         )

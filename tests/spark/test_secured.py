@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from pyspark.sql import SparkSession
 import railgun
 from railgun.errors import RailgunError
 from railgun.spark import Published, publish, read, read_stream
-from tests.support.commands import done, invoke
 from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.spark import sequences
 from tests.support.worker_process import PARTITIONS, WorkerProcess
@@ -27,11 +25,7 @@ PREFIX, WORKER, CLIENT = "shop", "shop-worker", "shop-app"
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     """A broker, and a worker on it; both users have what ``railgun init --print-acls`` prints."""
     with secured_broker(WORKER, CLIENT) as broker:
-        users = ["--user", WORKER, "--client-user", CLIENT]
-        printed = done(invoke("init", "--print-acls", "--json", "--prefix", PREFIX, *users))
-        for role in json.loads(printed).values():
-            for one in role["grants"]:
-                broker.grant(role["user"], one["resource"], one["name"], one["pattern"], one["operations"])
+        broker.grant_what_is_printed(PREFIX, WORKER, CLIENT)
         folder, options = tmp_path_factory.mktemp("secured"), broker.options(WORKER)
         with WorkerProcess(folder, broker.address, prefix=PREFIX, node={"kafka": options}) as worker:
             worker.wait_for(": ready after", times=PARTITIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from railgun.kafka.embedded import EmbeddedBroker, free_port
+from tests.support.commands import done, invoke
 
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
@@ -59,6 +61,15 @@ class SecuredBroker(NamedTuple):
         admin = AdminClient({"bootstrap.servers": self.inside})
         for created in admin.create_acls(bindings).values():
             created.result(20)
+
+    def grant_what_is_printed(self, prefix: str, worker: str, client: str) -> None:
+        """The users of worker and clients get what ``railgun init --print-acls`` prints."""
+        users = ["--user", worker, "--client-user", client]
+        for role in json.loads(
+            done(invoke("init", "--print-acls", "--json", "--prefix", prefix, *users))
+        ).values():
+            for one in role["grants"]:
+                self.grant(role["user"], one["resource"], one["name"], one["pattern"], one["operations"])
 
 
 @contextmanager
