@@ -50,6 +50,15 @@ def test_an_archive_goes_on_after_a_kill_and_after_ctrl_c(
     assert (done.messages, done.first_seq, done.last_seq) == (2_200, 1, 2_200)
 
 
+def test_executors_are_processes_of_their_own_on_a_cluster(
+    spark: SparkSession, rg: railgun.Railgun, started: Start, tmp_path: Path
+) -> None:
+    name, target = filled(rg, 300), tmp_path / "archive"
+    with started("archive", name, str(target), "--master", "local-cluster[1,1,1024]") as process:
+        assert process.wait(400) == 0, (tmp_path / "driver.log").read_text()
+    assert archived(spark, target) == live(rg, name)
+
+
 def test_a_batch_that_was_half_written_is_replaced(
     spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:
