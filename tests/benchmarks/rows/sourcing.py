@@ -116,7 +116,7 @@ class Copying(Row):
 
 
 class Following(Row):
-    """Published at a steady rate above that which nats-py reaches here; from the last ack until the source holds all.
+    """Published at a steady rate, which the publisher has to reach; from the last ack until the source holds all.
 
     A source that were slower by a tenth would be late by a tenth of the time that it took.
     """
