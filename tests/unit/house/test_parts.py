@@ -29,8 +29,41 @@ def test_both_parts_must_pass_and_one_may_be_empty(
 ) -> None:
     codes = iter([together, alone])
     monkeypatch.setattr(parts, "_pytest", lambda *_: next(codes))
+    monkeypatch.setattr(parts, "_failed", lambda: [])
     assert parts.run([]) == whole
     assert next(codes, None) is None
+
+
+@pytest.mark.parametrize(
+    "failed, again, alone, whole",
+    [
+        (1, PASSED, PASSED, PASSED),
+        (parts.MOST_AGAIN, PASSED, FAILED, FAILED),
+        (1, FAILED, PASSED, FAILED),
+        (parts.MOST_AGAIN + 1, None, PASSED, FAILED),  # that is no accident
+    ],
+)
+def test_a_few_tests_that_fail_are_run_once_more_and_named_if_they_pass(
+    failed: int,
+    again: int | None,
+    alone: int,
+    whole: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = [f"tests/unit/a.py::test_{number}" for number in range(failed)]
+    began: list[tuple[str, ...]] = []
+    codes = iter([FAILED, *([] if again is None else [again]), alone])
+
+    def run(*arguments: str) -> int:
+        began.append(arguments)
+        return next(codes)
+
+    monkeypatch.setattr(parts, "_pytest", run)
+    monkeypatch.setattr(parts, "_failed", lambda: names)
+    assert parts.run([]) == whole
+    assert ((*parts.AGAIN, *names) in began) == (again is not None)
+    assert (names[0] in capsys.readouterr().out) == (again == PASSED)
 
 
 @pytest.mark.parametrize("code", [INTERRUPTED, -15])
