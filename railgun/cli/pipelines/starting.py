@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -62,6 +63,7 @@ class SparkFlags:
         """A Spark session; one that was there before stays. Raises ConfigError where pyspark is not installed."""
         settings = self.settings()
         require_spark()
+        from py4j.protocol import Py4JError
         from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
 
@@ -71,13 +73,16 @@ class SparkFlags:
         for name in _PAGES:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
         there = SparkSession.getActiveSession()
-        with _same_interrupts(), _in_words():  # of a master or a setting that is not one, too
+        with _held_interrupts() as interrupted, _in_words():  # of a master or a setting that is not one, too
             spark = railgun.spark.session("railgun pipeline", master=self.master, config=settings)
         try:
+            if interrupted():
+                raise KeyboardInterrupt
             yield spark
         finally:
             if there is None:
-                spark.stop()
+                with suppress(Py4JError, ConnectionError):  # it has ended by itself: that is said already
+                    spark.stop()
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,8 @@ class Job:
             except BaseException as error:  # noqa: BLE001  the other thread raises it
                 done.set_exception(error)
 
-        threading.Thread(target=work, name="railgun-pipeline", daemon=True).start()
         try:
+            threading.Thread(target=work, name="railgun-pipeline", daemon=True).start()
             while not wait([done], _LOOK).done:
                 pass
         except BaseException:
@@ -112,11 +117,17 @@ class Job:
         return done.result()
 
     def _cancel(self, done: Future[Any]) -> None:
-        self.spark.sparkContext.setLogLevel("OFF")  # what is cut off now is not an error
-        for query in self.spark.streams.active:
-            query.stop()
-        self.spark.sparkContext.cancelAllJobs()
-        wait([done], _PATIENCE)
+        """End what runs, and what is begun behind it until the job notices, within some time."""
+        from py4j.protocol import Py4JError
+
+        deadline = time.monotonic() + _PATIENCE
+        with suppress(Py4JError, ConnectionError):  # it has ended by itself
+            self.spark.sparkContext.setLogLevel("OFF")  # what is cut off now is not an error
+            while not done.done() and time.monotonic() < deadline:
+                for query in self.spark.streams.active:
+                    query.stop()
+                self.spark.sparkContext.cancelAllJobs()
+                wait([done], _LOOK)
 
 
 @contextmanager
@@ -164,11 +175,20 @@ def topology(name: str) -> Any:
 
 
 @contextmanager
-def _same_interrupts() -> Iterator[None]:
-    """Ctrl-C as it was before: pyspark's own handler talks to the JVM in the middle of whatever this thread tells it."""
-    before = signal.getsignal(signal.SIGINT)
+def _held_interrupts() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C held back, and as it was before behind this block; what is given tells whether it came.
+
+    In the middle of Spark's start it would leave Java behind, which nobody ends. And pyspark's own handler talks to the JVM in the middle of
+    whatever this thread tells it.
+    """
+    before, came = signal.getsignal(signal.SIGINT), threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # only there are handlers, and interrupts
+        yield came.is_set
+        return
+    if before not in (signal.SIG_IGN, None):
+        signal.signal(signal.SIGINT, lambda *_: came.set())
     try:
-        yield
+        yield came.is_set
     finally:
-        if signal.getsignal(signal.SIGINT) is not before:  # only ever so in the main thread
+        if before is not None:
             signal.signal(signal.SIGINT, before)
