@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import signal
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -87,15 +86,13 @@ def test_an_interrupt_while_spark_starts_comes_behind_the_start(monkeypatch: pyt
     spark = FakeSpark()
 
     def start(*_: object, **__: object) -> FakeSpark:
-        signal.raise_signal(signal.SIGINT)
+        _thread.interrupt_main()
         return spark
 
     monkeypatch.setattr(railgun.spark, "session", start)
-    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), SparkFlags().session():
         pytest.fail("it was interrupted")
     assert spark.stopped
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_java_that_has_ended_is_said_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
