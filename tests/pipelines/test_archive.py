@@ -6,14 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 import railgun
-from railgun.errors import ConfigError, RailgunError
+from railgun.errors import ConfigError, NoWorker, RailgunError
 from tests.pipelines.conftest import Kill, Start, group_is_empty
 from tests.pipelines.contents import archived, filled, live, publish, whole_batches
 from tests.support.checkout import TOP, environment
@@ -21,6 +24,7 @@ from tests.support.naming import unique
 from tests.support.waiting import wait_until
 from topologies.pipelines.archive import Archived, _dated, archive, summary
 from topologies.pipelines.audit import audit
+from topologies.pipelines.parts.batches import run_batches
 from topologies.pipelines.parts.folder import Folder
 from topologies.pipelines.parts.message_files import read_archive
 from topologies.pipelines.parts.place import Place
@@ -53,10 +57,48 @@ def test_an_archive_goes_on_after_a_kill_and_after_ctrl_c(
     assert (done.messages, done.first_seq, done.last_seq) == (2_200, 1, 2_200)
 
 
+def test_an_archive_is_kept_up_to_date_while_no_worker_answers(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are read from Kafka, also while the one worker is restarted."""
+    name, target = filled(rg, 10), tmp_path / "archive"
+    archive(spark, at, name, str(target))
+    following = threading.Event()
+
+    def nobody(*_: object, **__: object) -> None:
+        raise NoWorker("no worker is alive")
+
+    def batches(*given: Any, follow: bool = False, **more: Any) -> None:
+        if follow:
+            monkeypatch.setattr("railgun.client.facade.sync.stream.Stream.info", nobody)
+            following.set()
+        run_batches(*given, follow=follow, **more)
+
+    monkeypatch.setattr("topologies.pipelines.archive.run_batches", batches)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(archive, spark, at, name, str(target), follow=True)
+        try:
+            wait_until(lambda: running.done() or following.is_set(), "it follows", 120)
+            for _ in range(2):
+                before = whole_batches(target)
+                publish(rg, name, 10)
+                wait_until(
+                    lambda before=before: running.done() or whole_batches(target) > before,
+                    "a batch is written",
+                    120,
+                )
+        finally:
+            while not running.done():
+                for query in spark.streams.active:
+                    query.stop()
+                wait([running], 0.5)
+    assert running.result().messages == 30
+
+
 def test_a_batch_that_was_half_written_is_replaced(
     spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:
-    name, target = filled(rg, 300), tmp_path / "batch=0" / "archive"
+    name, target = filled(rg, 300), tmp_path / "batch=9" / "archive"
     assert archive(spark, at, name, str(target), max_per_batch=200).batches == 2
     newest = max(target.glob("_checkpoint/commits/[0-9]*"), key=lambda file: int(file.name))
     batch = target / f"batch={newest.name}"
@@ -149,6 +191,7 @@ import sys
 import railgun.spark
 from pyspark.sql import functions as f
 from topologies.pipelines.archive import _dated, _store
+from topologies.pipelines.parts.batches import run_batches
 from topologies.pipelines.parts.folder import Folder
 
 spark = railgun.spark.session("large", master="local[2]", config={{"spark.driver.memory": "512m"}})

@@ -28,7 +28,7 @@ from railgun.errors import ConfigError
 from railgun.spark.places import searching
 from railgun.spark.snapshot import snapshot
 
-from .parts.batches import Progress, refuse_another, run_batches
+from .parts.batches import Progress, SameStream, run_batches
 from .parts.folder import CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.message_files import read_archive
@@ -91,8 +91,8 @@ def archive(
     Raises StreamNotFound, and ConfigError where the folder is not an archive of this stream.
     """
     with at.connect() as rg, ExitStack() as used:
-        info = rg.stream(stream).info()
-        created = info.created
+        same = SameStream(rg, stream)
+        created, last = same.info.created, same.info.state.last_seq
         folder = Folder(spark, target)
         used.enter_context(folder.alone())
         folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
@@ -102,16 +102,16 @@ def archive(
                 spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
             )
         )
-        refuse_another(rg, stream, created)  # so the frame is of the stream that the card names
+        same.check()  # so the frame is of the stream that the card names
 
         def store(rows: DataFrame, number: int) -> None:
             _store(folder, rows, number)
-            refuse_another(rg, stream, created)
+            same.check()
 
         checkpoint = folder.inside(CHECKPOINT)
         run_batches(messages, store, checkpoint, progress=progress)
         # Behind the batches: what the log lost before they could read it is among them.
-        _store_stragglers(spark, at, rg, stream, folder, filter, info.state.last_seq)
+        _store_stragglers(spark, at, rg, stream, folder, filter, last)
         if follow:
             run_batches(messages, store, checkpoint, follow=True, progress=progress)
     return summary(spark, target)

@@ -30,7 +30,7 @@ import railgun
 import railgun.spark
 from railgun.errors import ConfigError
 
-from .parts.batches import Progress, refuse_another, run_batches
+from .parts.batches import Progress, SameStream, run_batches
 from .parts.folder import CARD, CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.known_ids import known_ids
@@ -107,12 +107,12 @@ def totals(
     written: list[int] = []
     with at.connect() as rg, ExitStack() as used:
         target.check(rg, stream)
-        created = rg.stream(stream).info().created
+        same = SameStream(rg, stream)
         folder = Folder(spark, checkpoint)
         fields = {
             "kind": "totals",
             "stream": stream,
-            "created": created,
+            "created": same.info.created,
             "job": job,
             "target": asdict(target),
         }
@@ -128,9 +128,7 @@ def totals(
         found = summed(messages, field=field, window=window)
 
         def write(rows: DataFrame, number: int) -> None:
-            refuse_another(
-                rg, stream, created
-            )  # before anything is written: the state would be of two streams
+            same.check()  # before anything is written: the state would be of two streams
             if target.bucket is not None:
                 written.append(_put(rg.bucket(target.bucket), rows))
                 return
