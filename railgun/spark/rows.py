@@ -12,8 +12,10 @@ from railgun.errors import ConfigError
 from railgun.model import headers as h
 from railgun.model.cluster_limits import LARGEST_MESSAGE
 
-_TOKEN: Final = r"[^.\x00 \t\r\n\f]+"
-_SUBJECT: Final = rf"\A{_TOKEN}(?:\.{_TOKEN})*\z"
+# Possessive, as everything that repeats here: Java keeps a place on its stack for each token of a subject that it could still go back to, and a
+# stack that is full ends the JVM.
+_TOKEN: Final = r"[^.\x00 \t\r\n\f]++"
+_SUBJECT: Final = rf"\A{_TOKEN}(?:\.{_TOKEN})*+\z"
 _WILDCARD: Final = r"(?:\A|\.)[*>](?:\.|\z)"
 _NO_HEADERS: Final = "cast(array() as array<struct<key:string,value:binary>>)"
 
@@ -62,6 +64,7 @@ def refuse_wrong_rows(rows: DataFrame, stream: str) -> int:
     size = (
         F.octet_length("payload")
         + F.octet_length("subject")
+        + F.coalesce(F.octet_length("msg_id"), F.lit(0))
         + F.expr("aggregate(headers, 0, (sum, x) -> sum + octet_length(x.key) + octet_length(x.value) + 8)")
     )
     large = size > LARGEST_MESSAGE

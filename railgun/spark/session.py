@@ -12,11 +12,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -36,8 +37,12 @@ _JARS: Final = "spark.jars"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXECUTORS_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _LOCAL_DIR: Final = "spark.local.dir"
-# Avro makes room for as many items as a payload claims to have: a damaged one of a few bytes would end the JVM for want of memory.
-_AVRO_LIMIT: Final = ("org.apache.avro.limits.collectionItems.maxLength", str(LARGEST_MESSAGE))
+# Avro makes room for as many items, characters or bytes as a payload claims to have: a damaged one of a few bytes would end the JVM for want
+# of memory.
+_AVRO_LIMITS: Final = {
+    f"org.apache.avro.limits.{name}.maxLength": str(LARGEST_MESSAGE)
+    for name in ("bytes", "collectionItems", "string")
+}
 
 # These may be changed while a session runs.
 _SQL: Final[dict[str, str]] = {
@@ -99,10 +104,10 @@ def _fitting(spark: SparkSession) -> SparkSession:
             "this Spark session has no Kafka source: make it with railgun.spark.session(), "
             "or start the program with spark-submit and railgun.spark.submit_args()"
         )
-    if jvm.java.lang.System.getProperty(_AVRO_LIMIT[0]) is None:
-        jvm.java.lang.System.setProperty(
-            *_AVRO_LIMIT
-        )  # of the driver; Avro looks at it when it is first used
+    properties = jvm.java.lang.System  # of the driver; Avro looks at them when it is first used
+    for name, limit in _AVRO_LIMITS.items():
+        if properties.getProperty(name) is None:
+            properties.setProperty(name, limit)
     return spark
 
 
@@ -127,7 +132,7 @@ def _java_options() -> str:
 
 
 def _executors_options() -> str:
-    return "-D{}={}".format(*_AVRO_LIMIT)
+    return " ".join(f"-D{name}={limit}" for name, limit in _AVRO_LIMITS.items())
 
 
 def _local_folder() -> Path:
@@ -147,7 +152,8 @@ def _clear(folder: Path, owner: int) -> None:
         return
     context = SparkContext._active_spark_context
     if context is not None:
-        context.stop()
+        with suppress(Py4JError, ConnectionError):  # its JVM has ended by itself
+            context.stop()
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -34,7 +34,8 @@ def expression(filter: str) -> str:
     tokens = filter.split(".")
     parts = [r"[^.]+" if token == "*" else _escaped(token) for token in tokens]
     if tokens[-1] == ">":
-        parts[-1] = r"[^.]+(?:\.[^.]+)*"
+        # Possessive: Java would keep a place on its stack for each token to go back to, and a stack that is full ends the JVM.
+        parts[-1] = r"[^.]++(?:\.[^.]++)*+"
     return r"\A" + r"\.".join(parts) + r"\z"
 
 

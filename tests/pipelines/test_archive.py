@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import shutil
 import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 import railgun
-from railgun.errors import ConfigError, RailgunError
+from railgun.errors import ConfigError, NoWorker, RailgunError
 from tests.pipelines.conftest import Kill, Start, group_is_empty
 from tests.pipelines.contents import archived, filled, live, publish, whole_batches
+from tests.support.checkout import TOP, environment
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
-from topologies.pipelines.archive import Archived, archive, summary
+from topologies.pipelines.archive import Archived, _dated, archive, summary
 from topologies.pipelines.audit import audit
+from topologies.pipelines.parts.batches import run_batches
 from topologies.pipelines.parts.folder import Folder
 from topologies.pipelines.parts.message_files import read_archive
 from topologies.pipelines.parts.place import Place
@@ -59,11 +66,49 @@ def test_executors_are_processes_of_their_own_on_a_cluster(
     assert archived(spark, target) == live(rg, name)
 
 
+def test_an_archive_is_kept_up_to_date_while_no_worker_answers(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are read from Kafka, also while the one worker is restarted."""
+    name, target = filled(rg, 10), tmp_path / "archive"
+    archive(spark, at, name, str(target))
+    following = threading.Event()
+
+    def nobody(*_: object, **__: object) -> None:
+        raise NoWorker("no worker is alive")
+
+    def batches(*given: Any, follow: bool = False, **more: Any) -> None:
+        if follow:
+            monkeypatch.setattr("railgun.client.facade.sync.stream.Stream.info", nobody)
+            following.set()
+        run_batches(*given, follow=follow, **more)
+
+    monkeypatch.setattr("topologies.pipelines.archive.run_batches", batches)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(archive, spark, at, name, str(target), follow=True)
+        try:
+            wait_until(lambda: running.done() or following.is_set(), "it follows", 120)
+            for _ in range(2):
+                before = whole_batches(target)
+                publish(rg, name, 10)
+                wait_until(
+                    lambda before=before: running.done() or whole_batches(target) > before,
+                    "a batch is written",
+                    120,
+                )
+        finally:
+            while not running.done():
+                for query in spark.streams.active:
+                    query.stop()
+                wait([running], 0.5)
+    assert running.result().messages == 30
+
+
 def test_a_batch_that_was_half_written_is_replaced(
     spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:
-    name, target = filled(rg, 300), tmp_path / "archive"
-    archive(spark, at, name, str(target), max_per_batch=200)
+    name, target = filled(rg, 300), tmp_path / "batch=9" / "archive"
+    assert archive(spark, at, name, str(target), max_per_batch=200).batches == 2
     newest = max(target.glob("_checkpoint/commits/[0-9]*"), key=lambda file: int(file.name))
     batch = target / f"batch={newest.name}"
     newest.unlink()  # as if it was killed while the batch was written: it comes again
@@ -139,6 +184,44 @@ def test_messages_that_the_log_was_trimmed_past_are_archived_once(
     assert audit(spark, at, name).differences == []
 
 
+def test_dates_are_in_utc(spark: SparkSession) -> None:
+    frame = spark.sql(f"select {DATES[-1]}L as time_ns, timestamp_micros({DATES[-1]} div 1000) as time")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        (row,) = _dated(frame).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert str(row["date"]) == "2026-01-06"
+
+
+DATES = [1767225600 * 10**9 + n * 86_400 * 10**9 - 1 for n in range(1, 7)]  # the last moments of six days
+LARGE_MESSAGES = f"""
+import sys
+import railgun.spark
+from pyspark.sql import functions as f
+from topologies.pipelines.archive import _dated, _store
+from topologies.pipelines.parts.batches import run_batches
+from topologies.pipelines.parts.folder import Folder
+
+spark = railgun.spark.session("large", master="local[2]", config={{"spark.driver.memory": "512m"}})
+rows = spark.range(0, 240, 1, 2).selectExpr(
+    "id as sequence", f"element_at(array({", ".join(f"{n}L" for n in DATES)}), cast(id % 120 div 20 as int) + 1) as time_ns"
+)
+blob = f.lit(open("/dev/urandom", "rb").read(1024 * 1024))
+rows = rows.withColumn("payload", f.concat(f.col("sequence").cast("string").cast("binary"), blob))
+_store(Folder(spark, sys.argv[1]), _dated(rows), 0)
+found = spark.read.parquet(sys.argv[1]).selectExpr("count(distinct sequence)", "count(distinct date)", "sum(length(payload)) > 240 * 1024 * 1024")
+print(*found.first())
+"""
+
+
+def test_large_messages_of_many_days_need_little_memory(tmp_path: Path) -> None:
+    """Parquet would keep a hundred of each day in memory, in several copies."""
+    command = [sys.executable, "-c", LARGE_MESSAGES, str(tmp_path / "archive")]
+    done = subprocess.run(command, cwd=TOP, env=environment(), capture_output=True, text=True, timeout=600)
+    assert done.stdout.split() == ["240", "6", "True"], done.stderr
+
+
 def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
     spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:
@@ -169,8 +252,10 @@ def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
         with pytest.raises(ConfigError, match=said):
             archive(spark, at, name, str(target))
     card.write_text(whole)
-    with Folder(spark, str(target)).alone(), pytest.raises(ConfigError, match="in use by another run"):
-        archive(spark, at, name, str(target))
+    for folder in (target, tmp_path / "new"):
+        with Folder(spark, str(folder)).alone(), pytest.raises(ConfigError, match="in use by another run"):
+            archive(spark, at, name, str(folder))
+    assert not list((tmp_path / "new").iterdir()), "another run makes its card now"
     (offsets,) = target.glob("_checkpoint/offsets/0")
     offsets.rename(tmp_path / "lost")  # a new batch 0 would hold more messages, and the old one pass for it
     publish(rg, name, 3)

@@ -206,9 +206,11 @@ def test_what_a_stranger_wrote_to_the_log_is_named(
     forger.write(f"{name}.a", b"forged", 6, now)
     forger.write(f"{name}.a", b"forged", 3, now)
     forger.write(f"{name}.b", b"forged", 999, now)
+    forger.write("\0railgun", b"a marker has no value")
     assert differences(spark, at, name) == [
         ("foreign", f"{name}.plain", None),
         ("foreign", f"{name}.plain", None),
+        ("foreign", "", None),
         ("sequence twice", f"{name}.a", 6),
         ("beyond the end", f"{name}.b", 999),
         ("order", f"{name}.a", 3),

@@ -142,3 +142,19 @@ def test_rows_without_ids_are_known_by_their_content_and_other_folders_refused(
     spark.createDataFrame([(1,)], "number int").write.parquet(str(tmp_path / "numbers"))
     with pytest.raises(ConfigError, match="no column 'subject'"):
         backfill(spark, at, str(tmp_path / "numbers"), name)
+
+
+def test_a_stream_has_had_what_is_in_its_own_archive(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, folder = unique("OWN"), str(tmp_path / "archive")
+    stream = rg.create_stream(name, subjects=[f"{name}.*", f"copy.{name}.*"])
+    for n in range(4):
+        rg.publish(f"{name}.{n}", b"%d" % n)
+    archive(spark, at, name, folder)
+    stream.delete_message(2)
+    assert backfill(spark, at, folder, name) == Backfilled(4, 3, 1, 0, 0)
+    assert backfill(spark, at, folder, name, replace=(name, f"copy.{name}")).stored == 4
+    rg.delete_stream(name)
+    rg.create_stream(name, subjects=[f"{name}.*"])
+    assert backfill(spark, at, folder, name) == Backfilled(4, 0, 0, 4, 0), "another stream of the name"

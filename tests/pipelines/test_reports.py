@@ -20,6 +20,7 @@ from railgun.errors import ConfigError, RailgunError
 from tests.support.commands import done, invoke, said
 from tests.support.naming import unique
 from tests.support.waiting import wait_until
+from topologies.pipelines import dead_letters
 from topologies.pipelines.parts.place import Place
 from topologies.pipelines.parts.words import in_words
 
@@ -69,6 +70,21 @@ def test_dead_letters_and_samples_are_reported(
     assert (row["stream"], row["consumer"], row["samples"], row["redelivered"]) == (name, "HANDS", 9, 0)
     assert 0 < row["min_ms"] <= row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_times_of_letters_are_in_utc(spark: SparkSession, at: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the hour that New York leaves out, too."""
+    frame = spark.sql(
+        "select timestamp_micros(1772937000000001) as first, timestamp_micros(1772940600000000) as last"
+    )
+    monkeypatch.setattr(dead_letters, "dead_letters", lambda *_, **__: frame)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert dead_letters.report(spark, at, "ANY") == [
+            {"first": "2026-03-08T02:30:00.000001Z", "last": "2026-03-08T03:30:00.000000Z"}
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_the_commands_go_round(run: Run, rg: railgun.Railgun, at: Place, tmp_path: Path) -> None:

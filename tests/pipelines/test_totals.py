@@ -121,6 +121,16 @@ def test_windows_are_the_same_in_every_time_zone(spark: SparkSession, zone: str)
     assert (min(found), max(found), len(found)) == ("20260101T000000Z", "20271231T234500Z", 2 * 4 * 24 * 365)
 
 
+@pytest.mark.parametrize(
+    "length", ["", "nonsense", "0 seconds", "1 month", "100 milliseconds", "1500 milliseconds"]
+)
+def test_a_window_that_is_not_of_whole_seconds_is_refused(spark: SparkSession, length: str) -> None:
+    """Its key would be that of its neighbour."""
+    frame = spark.sql("select now() as time, 'a' as subject, '' as payload")
+    with pytest.raises(ConfigError, match="is not a valid length of time: give one of whole seconds"):
+        summed(frame, window=length)
+
+
 def test_windows_count_what_fell_into_them(
     spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from railgun.protocol import log_record
 from railgun.spark import from_avro, subject_filter
 from railgun.spark.columns import MADE_ANEW, messages
 from railgun.spark.gaps import runs_of, without
+from railgun.spark.rows import checked_columns, refuse_wrong_rows
 from tests.support.spark import Headers, own_headers
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for the JVM
@@ -193,6 +194,16 @@ def test_filters_match_what_they_match_elsewhere(
     assert {row.subject: row.passing for row in found} == {
         subject: [n for n, one in enumerate(filters) if matches(one, subject)] for subject in subjects
     }
+
+
+def test_a_subject_of_very_many_tokens_ends_nothing(spark: SparkSession) -> None:
+    """Java's stack has no room for each of them, and when it is full the JVM ends."""
+    long = ".".join("a" * 50_000)
+    frame = spark.createDataFrame([(long, b""), (f"b.{long}", b"")], "subject string, payload binary")
+    found = frame.where(subject_filter("subject", "a.>") | subject_filter("subject", "*.a.>"))
+    assert [row.subject for row in found.select("subject").collect()] == [long, f"b.{long}"]
+    assert refuse_wrong_rows(checked_columns(frame, None), "ANY") == 2
+    assert spark.range(3).count() == 3, "it runs on"
 
 
 @pytest.mark.parametrize("wrong", ["", "a..b", ".a", "a.>.b", "a b", "a.\n"])

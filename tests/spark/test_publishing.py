@@ -116,6 +116,7 @@ def test_nothing_is_sent_where_a_row_cannot_be(
             spoiled("payload", F.expr("repeat('x', 9000000)")),
             "1 of 3 rows are larger than .*nothing was sent",
         ),
+        (spoiled("msg_id", F.expr("repeat('x', 9000000)")), "1 of 3 rows are larger than .*nothing was sent"),
         (good.drop("subject"), "no column 'subject'"),
         (good.drop("payload"), "no column 'payload'"),
         (good.drop("msg_id"), r"no column 'msg_id': add it \(or ids=None"),

@@ -70,13 +70,20 @@ def test_versions_are_read_both_ways(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_a_payload_that_claims_to_hold_billions_is_damaged_and_no_more(spark: SparkSession) -> None:
     """Avro makes room for them first: such a payload would end the JVM, and with it all that it does."""
-    items = {"name": "items", "type": {"type": "array", "items": "long"}}
-    writers = {1: json.dumps({"type": "record", "name": "Listed", "fields": [items]})}
     claims = b"\xee\xff\xff\xff\x0f"  # 2,147,483,639 of them
-    payloads = [(bytearray(b"\0\0\0\0\1" + body),) for body in (claims, b"\2\x0a\0")]
-    frame = spark.createDataFrame(payloads, "payload binary")
-    rows = frame.select(from_avro("payload", writers).alias("event")).collect()
-    assert [row.event["items"] for row in rows] == [None, [5]]
-    with pytest.raises(Py4JJavaError, match="Malformed records"):
-        frame.select(from_avro("payload", writers, mode="FAILFAST")).collect()
+    lists = {"type": "array", "items": "long"}
+    kinds: list[tuple[object, bytes, object]] = [
+        (lists, b"\2\x0a\0", [5]),
+        ("string", b"\2a", "a"),
+        ("bytes", b"\2a", b"a"),
+    ]
+    for kind, body, value in kinds:
+        items = {"name": "items", "type": kind}
+        writers = {1: json.dumps({"type": "record", "name": "Listed", "fields": [items]})}
+        payloads = [(bytearray(b"\0\0\0\0\1" + one),) for one in (claims, body)]
+        frame = spark.createDataFrame(payloads, "payload binary")
+        rows = frame.select(from_avro("payload", writers).alias("event")).collect()
+        assert [row.event["items"] for row in rows] == [None, value]
+        with pytest.raises(Py4JJavaError, match="Malformed records"):
+            frame.select(from_avro("payload", writers, mode="FAILFAST")).collect()
     assert spark.range(3).count() == 3, "it runs on"

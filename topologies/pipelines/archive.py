@@ -28,7 +28,7 @@ from railgun.errors import ConfigError
 from railgun.spark.places import searching
 from railgun.spark.snapshot import snapshot
 
-from .parts.batches import Progress, refuse_another, run_batches
+from .parts.batches import Progress, SameStream, run_batches
 from .parts.folder import CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.message_files import read_archive
@@ -38,7 +38,19 @@ from .parts.words import in_words
 MESSAGES_AT_ONCE: Final = 200_000  # of a batch: some seconds of work that an interruption can cost
 _DONE: Final = "_SUCCESS"
 _OPEN_FILES: Final = "spark.sql.maxConcurrentOutputFileWriters"
-_DATES_AT_ONCE: Final = "8"  # that a task has files open for
+_DATES_AT_ONCE: Final = "4"  # that a task has files open for
+# What files that are open hold in memory, in the names of Parquet. It would take nearly all that the JVM has, look at it after a hundred messages only,
+# and keep several copies of each payload for a dictionary and for the least and the greatest one: with messages of a megabyte the JVM ended,
+# and did so again whenever the batch came again.
+_FILES: Final = {
+    "parquet.memory.pool.ratio": "0.1",  # of the memory that the JVM has, for all files together
+    "parquet.block.size": str(16 * 1024 * 1024),  # for each of them
+    "parquet.block.size.row.check.min": "1",
+    "parquet.page.size.row.check.min": "1",
+    "parquet.enable.dictionary#payload": "false",
+    "parquet.column.statistics.enabled#payload": "false",
+}
+_DAY: Final = 86_400 * 10**9  # ns
 
 
 @dataclass(frozen=True)
@@ -79,27 +91,27 @@ def archive(
     Raises StreamNotFound, and ConfigError where the folder is not an archive of this stream.
     """
     with at.connect() as rg, ExitStack() as used:
-        info = rg.stream(stream).info()
-        created = info.created
+        same = SameStream(rg, stream)
+        created, last = same.info.created, same.info.state.last_seq
         folder = Folder(spark, target)
-        folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
         used.enter_context(folder.alone())
+        folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
         _check_checkpoint(folder)
         messages = _dated(
             railgun.spark.read_stream(
                 spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
             )
         )
-        refuse_another(rg, stream, created)  # so the frame is of the stream that the card names
+        same.check()  # so the frame is of the stream that the card names
 
         def store(rows: DataFrame, number: int) -> None:
             _store(folder, rows, number)
-            refuse_another(rg, stream, created)
+            same.check()
 
         checkpoint = folder.inside(CHECKPOINT)
         run_batches(messages, store, checkpoint, progress=progress)
         # Behind the batches: what the log lost before they could read it is among them.
-        _store_stragglers(spark, at, rg, stream, folder, filter, info.state.last_seq)
+        _store_stragglers(spark, at, rg, stream, folder, filter, last)
         if follow:
             run_batches(messages, store, checkpoint, follow=True, progress=progress)
     return summary(spark, target)
@@ -115,14 +127,14 @@ def summary(spark: SparkSession, target: str) -> Archived:
     found = rows.agg(f.count("*"), f.min("sequence"), f.max("sequence")).first()
     assert found is not None
     # A batch without messages has no file. To count the distinct values of the column instead would take two shuffles of all rows.
-    batches = {part for file in rows.inputFiles() for part in file.split("/") if part.startswith("batch=")}
+    batches = {file.split("/")[-3] for file in rows.inputFiles()}  # <folder>/batch=7/date=2026-11-18/<file>
     messages, first, last = found
     return Archived(card["stream"], target, messages, len(batches), first, last)
 
 
 def _dated(rows: DataFrame) -> DataFrame:
-    """The rows with the date that their folders are named after. Of a stream, before its batches: there it would be a copy of each row."""
-    return rows.withColumn("date", f.to_date("time"))
+    """The rows with the date that their folders are named after, in UTC. Of a stream, before its batches: there it would be a copy of each row."""
+    return rows.withColumn("date", f.expr(f"date_from_unix_date(cast(time_ns div {_DAY}L as int))"))
 
 
 def _store(folder: Folder, rows: DataFrame, number: int) -> None:
@@ -130,7 +142,8 @@ def _store(folder: Folder, rows: DataFrame, number: int) -> None:
     name = f"batch={number}"
     if not folder.has(f"{name}/{_DONE}"):
         with _unsorted(rows.sparkSession):
-            rows.write.mode("overwrite").partitionBy("date").parquet(folder.inside(name))
+            writer = rows.write.mode("overwrite").options(**_FILES).partitionBy("date")
+            writer.parquet(folder.inside(name))
 
 
 @contextmanager

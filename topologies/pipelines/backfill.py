@@ -10,6 +10,7 @@ window, which only guards what is under way:
 
 - what the target holds is read from its own log, behind everything that was sent before;
 - what it no longer holds, because it was acknowledged, aged or purged, is found among the commands, which Kafka keeps for seven days;
+- a stream has had all of an archive of its own;
 - messages go out in the order of their sequences. So of a target that has lost messages, an earlier one of a subject that it does not have was there and
   is gone, unless it was refused. A target with a limit for each subject never gets a message behind its successors.
 
@@ -30,6 +31,7 @@ import railgun.spark
 from railgun import StreamInfo
 
 from .parts.batches import Progress
+from .parts.folder import Folder
 from .parts.frames import persisted
 from .parts.known_ids import ever_removed, held_ids, sent_ids
 from .parts.message_files import messages_in
@@ -79,6 +81,8 @@ def backfill(
         rows = rows.where(railgun.spark.subject_filter(f.col("subject"), filter))
     if replace is not None:
         rows = rows.withColumn("subject", _replaced(f.col("subject"), *replace))
+    elif _is_archive_of(Folder(spark, source), info):
+        return _had_all(spark, at, rows, info)
     with persisted(rows) as rows, persisted(held_ids(spark, at, stream, info.state.last_seq)) as held:
         missing = rows.join(held, "msg_id", "left_anti")
         held.count()
@@ -93,6 +97,20 @@ def backfill(
             done = railgun.spark.publish(ordered, stream, progress=progress, **at.options())
     fate = (done.stored, done.refused, dict(done.reasons))
     return Backfilled(total, total - missed, missed - sending, *fate)
+
+
+def _is_archive_of(folder: Folder, info: StreamInfo) -> bool:
+    """Whether the messages in the folder are those of this stream itself, and of no earlier one of its name."""
+    card = folder.card()
+    return card is not None and (card["stream"], card["created"]) == (info.config.name, info.created)
+
+
+def _had_all(spark: SparkSession, at: Place, rows: DataFrame, info: StreamInfo) -> Backfilled:
+    """What became of messages that the target itself stored first: it holds them by their sequences, or has removed them."""
+    total, last = rows.count(), info.state.last_seq
+    live = railgun.spark.read(spark, info.config.name, end=max(last, 1), **at.options())
+    held = rows.join(live.select(f.col("sequence").alias("place")), "place", "left_semi").count()
+    return Backfilled(total, held, total - held, 0, 0)
 
 
 def _never_sent(

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -17,6 +18,9 @@ from railgun.model import headers as h
 
 from .parts.place import Place
 from .parts.words import in_words
+
+_TIMES: Final = ("first", "last")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def dead_letters(spark: SparkSession, at: Place, stream: str, *, filter: str | None = None) -> DataFrame:
@@ -54,7 +58,12 @@ def dead_letters(spark: SparkSession, at: Place, stream: str, *, filter: str | N
 def report(spark: SparkSession, at: Place, stream: str, *, filter: str | None = None) -> list[dict[str, Any]]:
     """The same as plain values; times in the form of RFC 3339."""
     found = dead_letters(spark, at, stream, filter=filter)
-    shown = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
-    for name in ("first", "last"):
-        found = found.withColumn(name, f.date_format(f.to_utc_timestamp(name, f.current_timezone()), shown))
-    return [row.asDict() for row in found.collect()]
+    for name in _TIMES:
+        found = found.withColumn(name, f.unix_micros(name))
+    rows = [row.asDict() for row in found.collect()]
+    return [row | {name: _in_utc(row[name]) for name in _TIMES} for row in rows]
+
+
+def _in_utc(micros: int) -> str:
+    """The time as text, whatever the session's time zone: Spark's own way leads over its local time, which leaves out an hour of the year."""
+    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -30,7 +30,7 @@ import railgun
 import railgun.spark
 from railgun.errors import ConfigError
 
-from .parts.batches import Progress, refuse_another, run_batches
+from .parts.batches import Progress, SameStream, run_batches
 from .parts.folder import CARD, CHECKPOINT, Folder
 from .parts.frames import persisted
 from .parts.known_ids import known_ids
@@ -107,19 +107,19 @@ def totals(
     written: list[int] = []
     with at.connect() as rg, ExitStack() as used:
         target.check(rg, stream)
-        created = rg.stream(stream).info().created
+        same = SameStream(rg, stream)
         folder = Folder(spark, checkpoint)
         fields = {
             "kind": "totals",
             "stream": stream,
-            "created": created,
+            "created": same.info.created,
             "job": job,
             "target": asdict(target),
         }
         chosen = {"field": field, "window": window, "filter": filter}
+        used.enter_context(folder.alone())
         # Another checkpoint counts its batches anew: its ids must not be taken for those of this one.
         card = folder.claim(fields | chosen, own={"run": secrets.token_hex(4)})
-        used.enter_context(folder.alone())
         if not isinstance(card.get("run"), str):
             raise ConfigError(f"{folder.inside(CARD)} is not a valid card: it has no 'run'")
         messages = railgun.spark.read_stream(
@@ -128,9 +128,7 @@ def totals(
         found = summed(messages, field=field, window=window)
 
         def write(rows: DataFrame, number: int) -> None:
-            refuse_another(
-                rg, stream, created
-            )  # before anything is written: the state would be of two streams
+            same.check()  # before anything is written: the state would be of two streams
             if target.bucket is not None:
                 written.append(_put(rg.bucket(target.bucket), rows))
                 return
@@ -173,12 +171,20 @@ def summed(messages: DataFrame, *, field: str | None = None, window: str | None 
 
 def _windows(messages: DataFrame, length: str) -> Column:
     """The beginning of the window that a message falls into."""
-    begin = f.window("time", length)["start"]
+    wrong = ConfigError(
+        f"{length!r} is not a valid length of time: give one of whole seconds, such as '1 minute'"
+    )
     try:
-        messages.select(begin).schema  # noqa: B018  Spark looks at the length here, and not before
+        window = f.window("time", length)
+        messages.select(window).schema  # noqa: B018  Spark looks at the length here, and not before
     except PySparkException as error:
-        raise ConfigError(f"{length!r} is not a valid length of time: give one such as '1 minute'") from error
-    return begin
+        raise wrong from error
+    # Keys are exact to the second: windows that are shorter would share one, and each total replace another.
+    first = messages.sparkSession.range(1).select(f.timestamp_micros(f.lit(0)).alias("time")).select(window)
+    (row,) = first.selectExpr("unix_micros(window.end) - unix_micros(window.start) as length").collect()
+    if row["length"] % 1_000_000:
+        raise wrong
+    return window["start"]
 
 
 def _in_utc(time: Column) -> Column:

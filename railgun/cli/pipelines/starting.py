@@ -6,11 +6,11 @@ Spark is started when a job runs, and not before: every other command does witho
 from __future__ import annotations
 
 import logging
-import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 _PACKAGES = ("railgun._topologies", "topologies")  # inside an installed package, or of the checkout
 _LOOK = 0.5  # seconds: a wait without an end would not hear Ctrl-C on every system
 _PATIENCE = 30.0  # seconds for a job that was cancelled
+_START = 120.0  # seconds for a start of Spark that nobody wants any more
 _LEAST_TIMEOUT = 30.0  # seconds: an owner looks through millions of messages beside its other work
 # Loggers of pyspark that print a failing query with all its traces, before the command says the same in one sentence.
 _PAGES: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
@@ -65,19 +66,30 @@ class SparkFlags:
         from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
 
-        import railgun.spark
-
         logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that Ctrl-C cuts off are not errors
         for name in _PAGES:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
         there = SparkSession.getActiveSession()
-        with _same_interrupts(), _in_words():  # of a master or a setting that is not one, too
-            spark = railgun.spark.session("railgun pipeline", master=self.master, config=settings)
+        with _in_words():  # of a master or a setting that is not one, too
+            spark = self._started(settings, stays=there is not None)
         try:
             yield spark
         finally:
             if there is None:
-                spark.stop()
+                _stop(spark)
+
+    def _started(self, settings: dict[str, str], *, stays: bool) -> SparkSession:
+        """A session, made in a thread of its own: a start that Ctrl-C cuts off would leave Java behind, which nobody ends."""
+        from railgun.spark import session
+
+        made: Future[SparkSession] = Future()
+        try:
+            _run(lambda: session("railgun pipeline", master=self.master, config=settings), made)
+        except BaseException:
+            if not made.cancel() and wait([made], _START).done and made.exception() is None and not stays:
+                _stop(made.result())
+            raise
+        return made.result()
 
 
 @dataclass(frozen=True)
@@ -95,28 +107,25 @@ class Job:
         the connection unusable. What it interrupts is cancelled, and given some time to end.
         """
         done: Future[Result] = Future()
-
-        def work() -> None:
-            try:
-                done.set_result(function(self.spark, self.place, *given, **more))
-            except BaseException as error:  # noqa: BLE001  the other thread raises it
-                done.set_exception(error)
-
-        threading.Thread(target=work, name="railgun-pipeline", daemon=True).start()
         try:
-            while not wait([done], _LOOK).done:
-                pass
+            _run(lambda: function(self.spark, self.place, *given, **more), done)
         except BaseException:
             self._cancel(done)
             raise
         return done.result()
 
     def _cancel(self, done: Future[Any]) -> None:
-        self.spark.sparkContext.setLogLevel("OFF")  # what is cut off now is not an error
-        for query in self.spark.streams.active:
-            query.stop()
-        self.spark.sparkContext.cancelAllJobs()
-        wait([done], _PATIENCE)
+        """End what runs, and what is begun behind it until the job notices, within some time."""
+        from py4j.protocol import Py4JError
+
+        deadline = time.monotonic() + _PATIENCE
+        with suppress(Py4JError, ConnectionError):  # it has ended by itself
+            self.spark.sparkContext.setLogLevel("OFF")  # what is cut off now is not an error
+            while not (done.cancel() or done.done()) and time.monotonic() < deadline:
+                for query in self.spark.streams.active:
+                    query.stop()
+                self.spark.sparkContext.cancelAllJobs()
+                wait([done], _LOOK)
 
 
 @contextmanager
@@ -163,12 +172,27 @@ def topology(name: str) -> Any:
     raise ConfigError(f"the pipeline {name} is not part of this installation: install railgun as a wheel")
 
 
-@contextmanager
-def _same_interrupts() -> Iterator[None]:
-    """Ctrl-C as it was before: pyspark's own handler talks to the JVM in the middle of whatever this thread tells it."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is not before:  # only ever so in the main thread
-            signal.signal(signal.SIGINT, before)
+def _run(function: Callable[[], Result], done: Future[Result]) -> None:
+    """Run the function in a thread of its own, and wait for its end; what it returns or raises is in ``done``.
+
+    Ctrl-C comes to the main thread, in which this waits.
+    """
+
+    def work() -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            done.set_result(function())
+        except BaseException as error:  # noqa: BLE001  the other thread raises it
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="railgun-pipeline", daemon=True).start()
+    while not wait([done], _LOOK).done:
+        pass
+
+
+def _stop(spark: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, ConnectionError):  # it has ended by itself: that is said already
+        spark.stop()

@@ -1,13 +1,21 @@
-"""What commands of pipelines say on standard error while they run."""
+"""What commands of pipelines say on standard error, and how they end, whatever Spark does."""
 
 from __future__ import annotations
 
+import _thread
+import threading
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+import railgun.spark
 from railgun.cli.pipelines import judging
+from railgun.cli.pipelines.starting import Job, SparkFlags
+from railgun.errors import RailgunError
+from topologies.pipelines.parts.words import in_words
 
 
 def interrupted(tell: Callable[[str], None]) -> None:
@@ -27,4 +35,70 @@ def test_an_interrupt_is_answered_on_a_line_of_its_own(
     said = capsys.readouterr().err
     assert said.endswith("stopped\n")
     assert ("[/samples]" in said) == terminal
-    assert "[/samples]stopped" not in said
+    assert "]stopped" not in said
+
+
+class Query:
+    """A query that ends when it is stopped."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.stop = self.stopped.set
+
+
+class FakeSpark:
+    """A Spark session without Java."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.running: list[Query] = []
+        self.stopped = False
+        self._fault = fault
+        self.streams: Any = self
+        self.sparkContext = SimpleNamespace(setLogLevel=lambda _: None, cancelAllJobs=lambda: None)
+
+    @property
+    def active(self) -> list[Query]:
+        return [query for query in self.running if not query.stopped.is_set()]
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self._fault is not None:
+            raise self._fault
+
+
+def test_an_interrupt_ends_what_a_job_begins_behind_what_was_cut_off() -> None:
+    spark, queries = FakeSpark(), [Query(), Query(), Query()]
+
+    def work(*_: object) -> None:
+        for number, query in enumerate(queries):
+            spark.running.append(query)
+            if not number:
+                _thread.interrupt_main()
+            query.stopped.wait(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        Job(None, spark, None).run(work)  # type: ignore[arg-type]
+    assert [query.stopped.is_set() for query in queries] == [True] * 3
+
+
+def test_an_interrupt_while_spark_starts_comes_behind_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that is cut off leaves Java behind."""
+    spark = FakeSpark()
+
+    def start(*_: object, **__: object) -> FakeSpark:
+        _thread.interrupt_main()
+        return spark
+
+    monkeypatch.setattr(railgun.spark, "session", start)
+    with pytest.raises(KeyboardInterrupt), SparkFlags().session():
+        pytest.fail("it was interrupted")
+    assert spark.stopped
+
+
+def test_a_java_that_has_ended_is_said_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = FakeSpark(ConnectionRefusedError())
+    monkeypatch.setattr(railgun.spark, "session", lambda *_, **__: spark)
+    with pytest.raises(RailgunError, match=r"its Java has ended: .*spark\.driver\.memory"):
+        with SparkFlags().session(), in_words():
+            raise ConnectionRefusedError
+    assert spark.stopped

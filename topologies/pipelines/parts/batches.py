@@ -14,12 +14,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from railgun import Railgun
-from railgun.errors import ConfigError, RailgunError
+from railgun.errors import ConfigError, ConnectionLost, RailgunError
 
 Batch = Callable[[DataFrame, int], None]
 #: Told how much is done, and of how much: offsets of the log, which are more than its messages.
 Progress = Callable[[int, int], None]
 
+_REGISTRY_TIMEOUT: Final = 30.0
 _LOOK: Final = 0.1  # seconds between two reports of the progress
 
 
@@ -68,10 +69,36 @@ def first_line(error: BaseException) -> str:
     return next((line for line in lines if line), type(error).__name__)
 
 
-def refuse_another(rg: Railgun, stream: str, created: str) -> None:
-    """Raises ConfigError if the stream of this name is not the one any more that was created then, and StreamNotFound."""
-    if rg.stream(stream).info().created != created:
-        raise ConfigError(f"the stream {stream} was made anew while it was read: name another folder")
+class SameStream:
+    """The stream of a name as it was when a job began, and whether it still is that one.
+
+    The registry tells it, which Kafka keeps: so batches go on while no worker runs, as during a restart.
+    """
+
+    def __init__(self, rg: Railgun, stream: str) -> None:
+        """Raises StreamNotFound."""
+        self._rg, self._stream = rg, stream
+        self._incarnation = self._registered()
+        self.info: Final = rg.stream(stream).info()
+        self.check()  # so that both are of one stream
+
+    def check(self) -> None:
+        """Raises ConfigError if the stream of this name is another one by now, and StreamNotFound."""
+        now = self._registered()
+        if now is None:
+            self._rg.stream(self._stream).info()
+        if now is None or now != self._incarnation:
+            raise ConfigError(
+                f"the stream {self._stream} was made anew while it was read: name another folder"
+            )
+
+    def _registered(self) -> int | None:
+        """The number of the stream that has the name now. Raises ConnectionLost where the registry cannot be read to its end."""
+        connection = self._rg.connection
+        if not connection.transport.sync_registry(_REGISTRY_TIMEOUT):
+            raise ConnectionLost(f"the registry could not be read within {_REGISTRY_TIMEOUT:.0f} seconds")
+        known = connection.stream(self._stream)
+        return None if known is None else known.incarnation
 
 
 def _tell(query: Any, progress: Progress | None) -> None:

@@ -1,7 +1,7 @@
 """A folder that a pipeline owns, on any file system that Spark knows, and the card that says what it belongs to.
 
 The card is the file ``_railgun.json``. Readers of Parquet pass over names that begin with an underscore. One run at a time may use a
-folder: Spark's own files in it are not made for two. On a local file system the card is locked, and a second run refused.
+folder: Spark's own files in it are not made for two. A local folder is locked, and a second run refused.
 """
 
 from __future__ import annotations
@@ -58,26 +58,32 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A lock on the card of a local folder, gone with this process however it ends. Raises ConfigError if another run has it.
+        """A lock on a local folder, which is made if it is not there; gone with this process however it ends. Raises ConfigError if another run has it.
 
-        Two runs would write the same batch at once, each into the files of the other.
+        Two runs would write the same batch at once, each into the files of the other, and two cards of a folder that is new.
         """
         with self._in_words():
-            there = self._files.makeQualified(self._at(CARD)).toUri()
-        if there.getScheme() != "file":
+            there = self._files.makeQualified(self._at("")).toUri()
+            local = there.getScheme() == "file"
+            if local:
+                self._files.mkdirs(self._at(""))
+        if not local:
             yield
             return
-        card = os.open(there.getPath(), os.O_RDONLY)
+        try:
+            folder = os.open(there.getPath(), os.O_RDONLY)
+        except OSError as error:
+            raise ConfigError(f"the folder {self.path} cannot be used: {error.strerror}") from error
         try:
             try:
-                fcntl.flock(card, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ConfigError(
                     f"the folder {self.path} is in use by another run: wait for its end"
                 ) from None
             yield
         finally:
-            os.close(card)
+            os.close(folder)
 
     def read(self, name: str) -> str:
         with self._in_words():
@@ -132,7 +138,7 @@ class Folder:
         return found
 
     def claim(self, fields: dict[str, Any], *, own: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The card of this folder, written if there is none. ``own``: fields of a new card that nobody compares.
+        """The card of this folder, written if there is none: while it is :meth:`alone`. ``own``: fields of a new card that nobody compares.
 
         Raises ConfigError if the folder belongs to something else, or holds what no card explains.
         """

@@ -34,11 +34,10 @@ def log_rows(
     are counted as for memory storage; ``counts``: increments and totals are read.
     """
     records = read_topic(spark, at, at.cluster.names.log(stream))
-    marker = f.col("key") == f.lit(
-        MARKER_KEY
-    )  # brings the end of a transaction into the log, and says nothing
+    # A marker brings the end of a transaction into the log, and says nothing.
+    marker = f.col("key").eqNullSafe(f.lit(MARKER_KEY)) & f.col("value").isNull()
     rows = (
-        records.where(f.col("key").isNull() | ~marker)
+        records.where(~marker)
         .withColumn("subject", f.expr("substring_index(cast(key as string), '\\0', 1)"))
         .withColumn("incarnation", f.expr(f"try_cast({_TEXT.format(1)} as bigint)"))
         .withColumn("well_formed", f.coalesce(f.expr(_well_formed()), f.lit(False)))
