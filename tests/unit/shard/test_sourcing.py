@@ -14,6 +14,7 @@ from railgun.protocol import avro as wire
 from railgun.protocol.commands import Forward
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
+from railgun.semantics.streams.publishing.totals import CounterTotal
 from railgun.shard.consumers import feeding
 from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
@@ -370,6 +371,35 @@ def test_the_ledger_is_json_as_nats_writes_it() -> None:
     message = shards.written[NAMES.log("B"), 1]
     assert json.loads(h.first(message.headers, h.COUNTER_SOURCES) or b"") == {"A": {"A.x": "5"}}
     assert message.payload == b'{"val":"5"}'
+
+
+@pytest.mark.rule("CTR-16", "CTR-26", "CTR-31")
+@pytest.mark.parametrize("together", [False, True])
+def test_a_sum_that_is_rolled_up_begins_with_an_empty_ledger(together: bool) -> None:
+    """Whether its next increment comes in the same batch or by itself."""
+    shards = Cluster()
+    shards.make("A", allow_msg_counter=True)
+    transforms = [{"src": "A.*", "dest": "B.sum"}]
+    options = {"allow_msg_counter": True, "allow_atomic": True, "allow_rollup_hdrs": True}
+    shards.make("B", {"name": "A", "subject_transforms": transforms}, **options)
+
+    def add(stream: str, subject: str, number: int) -> None:
+        shards.publish(stream, [subject], headers=[[(h.INCREMENT, b"%d" % number)]], payloads=[b""])
+        shards.settle()
+
+    add("A", "A.x", 10)
+    sent = [[(h.ROLLUP, b"all")], [(h.INCREMENT, b"1")]]
+    if together:
+        for number, given in enumerate(sent, 1):
+            given += [(h.BATCH_ID, b"X"), (h.BATCH_SEQUENCE, b"%d" % number)]
+        sent[-1].append((h.BATCH_COMMIT, b"1"))
+    shards.publish("B", ["B.other", "B.sum"], headers=sent, payloads=[b"x", b""])
+    shards.settle()
+    assert shards.state("B").totals.get("B.sum") == CounterTotal(3, 1)
+    add("A", "A.x", 1)
+    total = shards.state("B").totals.get("B.sum")
+    assert total is not None
+    assert total.total == 12
 
 
 def test_a_lease_that_was_rejected_is_asked_for_again() -> None:
