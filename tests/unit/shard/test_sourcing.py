@@ -15,7 +15,8 @@ from railgun.protocol.commands import Forward
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
 from railgun.semantics.streams.publishing.totals import CounterTotal
-from railgun.shard.consumers import feeding
+from railgun.shard.consumers import delivering, feeding
+from railgun.shard.consumers.feeding import Feeding
 from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
 from tests.support.shards import NAMES
@@ -144,6 +145,39 @@ def test_no_more_is_under_way_than_the_window_allows(monkeypatch: pytest.MonkeyP
     assert len(shards.texts("B")) < 40  # the upstream waits for a word
     shards.rest()
     assert shards.texts("B") == [b"%04d" % number * 250 for number in range(40)]
+
+
+def test_one_drain_does_not_look_through_a_long_stream_for_each_of_many_sources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = 0
+    general = Feeding.serve
+
+    def serve(self: Feeding, *given: Any) -> tuple[int, bool]:
+        nonlocal served
+        served += 1
+        return general(self, *given)
+
+    monkeypatch.setattr(Feeding, "serve", serve)
+    monkeypatch.setattr(delivering, "OF_ALL", 250)
+    shards = Cluster()
+    shards.make("A")
+    most = 0
+    for _ in range(50):  # a block each
+        shards.publish("A", ["A.x.0"])
+        shards.settle()
+    narrow = [{"name": "A", "filter_subject": f"A.*.{number}"} for number in range(20)]
+    shards.request("STREAM.CREATE.B", {"name": "B", "sources": narrow})
+    for _ in range(100):
+        before = served
+        for partition in range(PARTITIONS):
+            shards.step(partition)
+        most = max(most, served - before)
+    assert served >= 20
+    assert most < 5
+    shards.publish("A", ["A.y.19"], payloads=[b"found"])
+    shards.rest()
+    assert shards.texts("B") == [b"x"] * 50 + [b"found"]
 
 
 def test_messages_that_are_not_at_hand_are_read_from_the_log() -> None:
