@@ -166,6 +166,11 @@ class Packer:
     def has_room(self) -> bool:
         return self._unanswered < self._max
 
+    @property
+    def is_full(self) -> bool:
+        """Whether something waits for room to be sent: the time that it is given has not begun, so its caller keeps a clock."""
+        return self._unanswered > self._max
+
     def wait_for_room(self) -> None:
         """Until fewer than ``max_in_flight`` are unanswered. Raises what the connection ended with."""
         with self._lock:
@@ -207,6 +212,8 @@ class Packer:
                 self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
 
     def _take(self, lane: Lane) -> Pack | None:
+        if self._closed is not None:
+            return None  # what the lane holds has ended, and its messages are gone
         if self._sent >= self._max:
             self._gated.append(lane)
             return None
