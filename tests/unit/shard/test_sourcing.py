@@ -17,6 +17,7 @@ from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
 from railgun.semantics.streams.publishing.totals import CounterTotal
 from railgun.shard.consumers import delivering, feeding
 from railgun.shard.consumers.feeding import Feeding
+from railgun.shard.streams.sourcing import Sourcing
 from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
 from tests.support.shards import NAMES
@@ -178,6 +179,53 @@ def test_one_drain_does_not_look_through_a_long_stream_for_each_of_many_sources(
     shards.publish("A", ["A.y.19"], payloads=[b"found"])
     shards.rest()
     assert shards.texts("B") == [b"x"] * 50 + [b"found"]
+
+
+FULL = {
+    "messages": {"max_msgs": 4},
+    "bytes": {"max_bytes": 400},
+    "subjects": {"max_msgs_per_subject": 1, "discard_new_per_subject": True},
+    "messages and subjects": {"max_msgs": 4, "max_msgs_per_subject": 1, "discard_new_per_subject": True},
+}
+
+
+@pytest.mark.rule("SRC-09")
+@pytest.mark.parametrize("limits", FULL.values(), ids=FULL)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_full_stream_asks_its_sources_in_turn(
+    limits: dict[str, Any], restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is copied without a look at the time, and no more is asked than there is room for; nothing is asked for ever."""
+    asked = 0
+    general = Sourcing._attach
+
+    def attach(self: Sourcing, *given: Any) -> None:
+        nonlocal asked
+        asked += 1
+        general(self, *given)
+
+    monkeypatch.setattr(Sourcing, "_attach", attach)
+    shards, names = Cluster(), [f"U{number}" for number in range(12)]
+    for name in names:
+        shards.make(name)
+        shards.publish(name, [f"{name}.x"] * 3, payloads=[f"{name} {number}".encode() for number in range(3)])
+    shards.make("T", *({"name": name} for name in names), discard="new", **limits)
+    home, copied, most = partition_of("T", PARTITIONS), list[bytes](), 0
+    for number in range(36):
+        before = asked
+        state = shards.state("T")
+        sequence = [*state.iterate()][number % state.messages].sequence
+        copied.append(shards.read("T", sequence) or b"")
+        shards.request("STREAM.MSG.DELETE.T", {"seq": sequence})
+        shards.step(home, abort=restarts)
+        shards.settle()
+        most = max(most, asked - before)
+        if restarts and number % 9 == 4:
+            shards.restart(home)
+            shards.settle()
+    assert sorted(copied) == sorted(f"{name} {number}".encode() for name in names for number in range(3))
+    assert shards.state("T").messages == 0
+    assert most <= (4 if "discard_new_per_subject" not in limits else 12 * (1 + restarts))
 
 
 def test_messages_that_are_not_at_hand_are_read_from_the_log() -> None:
