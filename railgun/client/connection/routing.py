@@ -68,7 +68,7 @@ class Routing:
         read to its end (PUB-05).
         """
         self._check()
-        if not isinstance(subject, str) or not is_literal(subject):
+        if not is_literal(subject):
             raise ConfigError(
                 f"{subject!r} is not a valid subject to publish to: it is malformed or holds a wildcard"
             )

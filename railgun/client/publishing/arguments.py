@@ -116,7 +116,9 @@ def _encoded(text: str, what: str) -> bytes:
 
 _known: dict[tuple[Any, str], HeaderList] = {}  # headers of messages that have one: few differ
 _MOST_KNOWN = 1_000
-_LONGEST_KNOWN = 100  # characters of name and value: longer ones do differ, and a process must not keep a thousand of them
+_LONGEST_KNOWN = (
+    100  # characters of name and value: longer ones do differ, and a process must not keep a thousand of them
+)
 
 
 def _only_header(given: dict[Any, Any]) -> HeaderList:

@@ -10,7 +10,14 @@ from typing import Any
 
 from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.settlements import Future, Settlement, Wakeups
-from railgun.errors import ConfigError, MessageTooLarge, NoStreamResponse, RailgunError, RequestTimeout, api_error
+from railgun.errors import (
+    ConfigError,
+    MessageTooLarge,
+    NoStreamResponse,
+    RailgunError,
+    RequestTimeout,
+    api_error,
+)
 from railgun.model.cluster_limits import LARGEST_MESSAGE
 from railgun.model.headers import BATCH_COMMIT, BATCH_ID, BATCH_SEQUENCE, HeaderList, block_size, first
 from railgun.model.messages import PubAck

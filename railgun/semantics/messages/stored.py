@@ -18,7 +18,6 @@ from railgun.semantics.messages.subject_search import Place
 from railgun.semantics.steps import finish
 from railgun.state.table import Overlay
 
-
 _MOST_PATTERNS = 1_000  # whose newest message is remembered
 
 
@@ -170,7 +169,10 @@ class StoredMessages:
         """
         if subjects.literal is not None:
             return self.last_of(subjects.literal)
-        now = self.last_seq, self.messages  # a sequence is never given twice, so nothing has changed while both are the same
+        now = (
+            self.last_seq,
+            self.messages,
+        )  # a sequence is never given twice, so nothing has changed while both are the same
         if self._matching_at != now or len(self._matching) >= _MOST_PATTERNS:
             self._matching_at, self._matching = now, {}
         found = self._matching.get(subjects.patterns)

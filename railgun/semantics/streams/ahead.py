@@ -20,7 +20,9 @@ class Ahead:
         self._state = state
         self.begun = False  # whether there are any
         self.written: dict[str, None] = {}  # their subjects, in order
-        self._none_of: dict[tuple[str, ...], int] = {}  # by patterns: so many of the subjects match none of them
+        self._none_of: dict[
+            tuple[str, ...], int
+        ] = {}  # by patterns: so many of the subjects match none of them
         self.totals: dict[str, int | None] = {}  # of those subjects, as counters; None: not one
         self.messages = state.messages
         self.bytes = state.bytes

@@ -148,8 +148,6 @@ HALF = "\ud800"  # of a surrogate pair: no UTF-8
     "options",
     [
         {"subject": f"s.{HALF}"},
-        {"subject": 5},
-        {"subject": b"s.a"},
         {"payload": HALF},
         {"msg_id": HALF},
         {"msg_id": b"1"},
@@ -168,14 +166,18 @@ def test_what_cannot_travel_is_refused_and_what_shares_its_record_is_not(options
         for publish in (rg.publish_soon, rg.publish):
             odd: Any = publish
             with pytest.raises(ConfigError):
-                found = odd(**options)
-                found.result(5)
+                odd(**options)
         futures += [rg.publish_soon("s.a", f"{number}") for number in range(3, 6)]
         assert [future.result(5).sequence for future in futures] == [1, 2, 3, 4, 5, 6]
-        with pytest.raises(ConfigError), rg.batch() as batch:
-            batch.add(**options)
-            batch.add("s.a", b"x")
+        with pytest.raises(ConfigError):
+            _commit(rg, options)
         assert rg.stream("S").info().state.messages == 6
+
+
+def _commit(rg: railgun.Railgun, options: dict[str, Any]) -> None:
+    with rg.batch() as batch:
+        batch.add(**options)
+        batch.add("s.a", b"x")
 
 
 async def test_a_batch_that_cannot_travel_takes_no_other_along() -> None:

@@ -181,7 +181,9 @@ def test_threads_that_commit_at_once_are_all_told() -> None:
 
 
 @asynccontextmanager
-async def with_silent_owner(transport: Silent, *, timeout: float, max_in_flight: int) -> AsyncIterator[AsyncRailgun]:
+async def with_silent_owner(
+    transport: Silent, *, timeout: float, max_in_flight: int
+) -> AsyncIterator[AsyncRailgun]:
     """A facade whose commands are taken and never answered."""
     connection = Connection(transport, timeout=timeout, max_in_flight=max_in_flight, label="nowhere")
     connection.routing.heard = time.monotonic() + 60.0  # nobody asks whether a worker is alive
