@@ -119,7 +119,7 @@ def block_size(headers: Headers) -> int:
 
 
 def normalise(headers: HeaderInput | None) -> list[tuple[str, bytes]]:
-    """What a caller gave, as a header list. Raises ValueError on a name or value that cannot travel."""
+    """What a caller gave, as a header list. Raises ValueError on a name or value that cannot travel, TypeError on what holds no headers."""
     if headers is None:
         return []
     pairs: Iterable[tuple[str, str | bytes | Sequence[str | bytes]]]
@@ -133,9 +133,28 @@ def normalise(headers: HeaderInput | None) -> list[tuple[str, bytes]]:
             result.append((name, given.encode("utf-8")))
         elif isinstance(given, bytes):
             result.append((name, given))
+        elif isinstance(given, bytearray | memoryview):
+            result.append((name, bytes(given)))
+        elif isinstance(given, Iterable):
+            result += [(name, _value(name, value)) for value in given]
         else:
-            result += [(name, value.encode("utf-8") if isinstance(value, str) else value) for value in given]
+            raise _not_a_value(name, given)
     return result
+
+
+def _value(name: str, given: object) -> bytes:
+    """One of several values of a header."""
+    if isinstance(given, str):
+        return given.encode("utf-8")
+    if not isinstance(given, bytes | bytearray | memoryview):
+        raise _not_a_value(name, given)
+    return bytes(given)
+
+
+def _not_a_value(name: str, given: object) -> ValueError:
+    return ValueError(
+        f"{given!r} is not a valid value of the header {name!r}: give str or bytes, or several of them"
+    )
 
 
 _known_names: set[str] = set()  # that were checked before: few differ
@@ -143,8 +162,11 @@ _MOST_NAMES = 10_000
 
 
 def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"{name!r} cannot name a header: give a text")
     if not name or any(char in ":\r\n" for char in name):
         raise ValueError(f"{name!r} cannot name a header: it is empty or holds a colon or a line break")
+    name.encode("utf-8")  # half of a surrogate pair cannot travel
     if name.startswith(RESERVED_PREFIX):
         raise ValueError(
             f"the header {name!r} is railgun's own: names that begin with {RESERVED_PREFIX!r} are reserved"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.fuzz import batching
 from tests.fuzz.counting import interleaved
 
 SECOND = 1_000_000_000
@@ -20,14 +21,14 @@ Operation = tuple[str, dict[str, Any]]
 
 
 def history(seed: int, length: int, *, counting: bool = True) -> list[Operation]:
-    """As many operations as asked for, the same for the same seed; and with ``counting`` some on counters between them."""
+    """As many operations as asked for, the same for the same seed; and with ``counting`` some on counters, and batches, between them."""
     random = Random(seed)
     begin: list[Operation] = [
         ("create", {"stream": name, "config": _stream_config(random, name)}) for name in STREAMS
     ]
     begin += [("settle", _settle(random)), *(("consumer", _consumer(random)) for _ in range(4))]
     operations = begin + [_operation(random) for _ in range(length)]
-    return interleaved(operations, seed) if counting else operations
+    return batching.interleaved(interleaved(operations, seed), seed) if counting else operations
 
 
 def _operation(random: Random) -> Operation:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 from railgun.protocol.commands import AckRun, Pull
 from railgun.protocol.routing import partition_of
+from tests.fuzz import counting
 from tests.fuzz.operations import Operation
 from tests.fuzz.worlds import Plain, Tight, World
 
@@ -39,6 +41,8 @@ class Player:
         """Raises Difference, or whatever escapes from a rule."""
         for name, fields in history:
             getattr(self, f"_do_{name}")(**fields)
+        self._do_settle(abort_every=0, look=True)
+        self._add_nothing()
         self._do_settle(abort_every=0, look=True)
 
     # -- streams and messages
@@ -84,8 +88,22 @@ class Player:
 
     _do_count = _do_publish
 
-    def _do_delete_newest(self, stream: str, sequence: int) -> None:
-        self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": max(self._last(stream) + 1 + sequence, 1)})
+    def _add_nothing(self) -> None:
+        """Every counter says its total."""
+        subjects = [f"{counting.STREAM}.{token}" for token in counting.TOKENS]
+        headers = [[("Nats-Incr", "0")]] * len(subjects)
+        self._do_publish(counting.STREAM, subjects, [0] * len(subjects), [], headers)
+
+    def _do_general(self) -> None:
+        """From now on the plain cluster decides each message by itself: the quick ways must say the same."""
+        self.plain.general = True
+
+    def _do_batch(self, stream: str, subjects: list[str], cuts: list[int], **columns: Any) -> None:
+        """Batches and other messages, as one pack or cut into several."""
+        for start, end in pairwise([0, *sorted(set(cuts)), len(subjects)]):
+            if start < end:
+                part = {name: column[start:end] for name, column in columns.items()}
+                self._do_publish(stream, subjects[start:end], ids=[], **part)
 
     def _do_delete_newest(self, stream: str, back: int) -> None:
         self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": max(self._last(stream) - back, 1)})
@@ -179,6 +197,10 @@ class Player:
             raise Difference("the shards never come to rest")
         if look:
             expected, found = self.plain.state(), self.tight.state()
+            if self.plain.general:  # an id that has left the window, or the total of a message that is gone, may leave at another time
+                for one in (*expected.values(), *found.values()):
+                    if isinstance(one, dict):
+                        one |= dict.fromkeys(("ids", "totals"))
             if expected != found:
                 raise Difference("\n".join(_differences(expected, found, "")))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from railgun.model.messages import StoredMessage
@@ -30,6 +30,7 @@ from railgun.shard.drain import Drain, LogAppend
 from railgun.shard.streams import owned as ownership
 from railgun.state import keys
 from railgun.state.table import NO_COMPANIONS, Changes, MemoryTable
+from tests.support.publish_packs import one_by_one
 from tests.support.shards import Shards
 
 _TIGHT: list[tuple[Any, str, int]] = [
@@ -200,9 +201,16 @@ class World(Shards):
 class Plain(World):
     """The cluster with all the room. Its owners never change, but forget what a new owner would not know."""
 
+    general = False  # whether it decides each message by itself, and copies none in columns
+
+    def step(self, partition: int, count: int = 1_000, *, abort: bool = False) -> Drain:
+        with one_by_one() if self.general else nullcontext():
+            return super().step(partition, count, abort=abort)
+
     def forget(self, partition: int) -> None:
-        """Who waits and listens, and in which order messages come again."""
+        """Who waits and listens, which batches are staged, and in which order messages come again."""
         core = self.cores[partition]
+        core._staging.load()
         ConsumerRoom.__init__(  # in place: other parts of the shard hold it
             core._consumers,
             *(partition, self.partitions, core._streams, self._limits, core._captures, self._read_log),

@@ -20,6 +20,8 @@ from railgun.semantics.streams.publishing import batches, publish
 from railgun.semantics.streams.publishing.origin import origin_headers
 from railgun.semantics.streams.publishing.outcomes import PackOutcome, Stored
 from railgun.semantics.streams.publishing.publish import publish_pack
+from railgun.shard.streams import publishing, sourcing
+from railgun.shard.streams.batching import Batches
 from railgun.state.table import MemoryTable, Overlay
 
 NO_LIMITS = ClusterLimits()
@@ -161,11 +163,14 @@ def decide(
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Every message is decided in the general way."""
+    """Every message is decided in the general way, batches are staged message by message, and nothing is copied in columns."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(publish, "_publish_columns", lambda *_: None)
         patch.setattr(publish, "quick_way", lambda *_: None)
         patch.setattr(batches, "quick_way", lambda *_, batch: None)
+        patch.setattr(publishing, "whole_batches", lambda *_: {})
+        patch.setattr(Batches, "stage_more", lambda *_: 0)
+        patch.setattr(sourcing, "copy_columns", lambda *_: False)
         yield
 
 

@@ -81,9 +81,8 @@ class BatchMessages:
         lane = yield from self._lane(dict.fromkeys(messages.subjects))
         messages.end()
         packs, last = yield from self._send(lane, messages)
-        if not last.done and not (
-            yield Until(last, self._timeout, self._timeout >= self._connection.timeout)
-        ):
+        bounded = self._timeout >= self._connection.timeout and not self._connection.packer.is_full
+        if not last.done and not (yield Until(last, self._timeout, bounded)):
             raise last.overdue(self._timeout)
         _raise_first(packs)
         return None if last.silent else last.outcome(len(last.subjects) - 1)

@@ -47,7 +47,8 @@ def publish(
     assert lane is not None
     future = hand_over(lane, subject, payload, msg_id, headers, timeout)
     settlement = future.settlement
-    if not settlement.done and not (yield Until(settlement, timeout, timeout >= connection.timeout)):
+    bounded = timeout >= connection.timeout and not connection.packer.is_full
+    if not settlement.done and not (yield Until(settlement, timeout, bounded)):
         raise settlement.overdue(timeout)
     return future.result()
 

@@ -51,7 +51,7 @@ _NUMBERS = frozenset({"expected_last_sequence", "expected_last_subject_sequence"
 def payload_bytes(payload: Payload) -> bytes:
     """The payload as bytes; text travels as UTF-8. Raises ConfigError for anything else."""
     if isinstance(payload, str):
-        return payload.encode("utf-8")
+        return _encoded(payload, "payload")
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)
     raise ConfigError(f"{type(payload).__name__} is not a valid payload: give bytes, str or a pydantic model")
@@ -102,18 +102,30 @@ def message_headers(options: MessageOptions) -> HeaderList:
         value = given.get(name)
         if value is not None:
             text = ttl_text(value) if name == "ttl" else str(value)
-            result.append((header, text.encode("utf-8")))
+            result.append((header, _encoded(text, name)))
     return result
+
+
+def _encoded(text: str, what: str) -> bytes:
+    """Raises ConfigError for half of a surrogate pair, which is no text that can travel."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{text!r:.200} is not a valid {what}: {error}") from error
 
 
 _known: dict[tuple[Any, str], HeaderList] = {}  # headers of messages that have one: few differ
 _MOST_KNOWN = 1_000
+_LONGEST_KNOWN = (
+    100  # characters of name and value: longer ones do differ, and a process must not keep a thousand of them
+)
 
 
 def _only_header(given: dict[Any, Any]) -> HeaderList:
     """A message's only header. To share it takes a fifth of the time, most of which goes to Python's search for garbage."""
     (only,) = given.items()
-    if type(only[1]) is not str:
+    name, value = only
+    if type(value) is not str or type(name) is not str or len(name) + len(value) > _LONGEST_KNOWN:
         return _headers(given)
     found = _known.get(only)
     if found is None:

@@ -11,6 +11,7 @@ blocking stays in its lane until there is some; not without bound (:meth:`Packer
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -31,7 +32,7 @@ from railgun.client.publishing.packs import (
 from railgun.client.requests import RequestNumbers
 from railgun.client.settlements import Wakeups
 from railgun.client.transport import Send
-from railgun.errors import ConnectionClosed, RailgunError, TooManyWaiting
+from railgun.errors import ConnectionClosed, RailgunError, RequestTimeout, TooManyWaiting
 from railgun.model.headers import HeaderList
 from railgun.protocol.commands import PACK
 from railgun.protocol.replies import PackReply
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 # How far what does not block may run ahead of the answers: it waits in the process's memory.
 AHEAD_WINDOWS = 16  # times max_in_flight
 AHEAD_BYTES = 256 * 1024 * 1024
+_LONGEST_WAIT = 3_600.0  # seconds, before it is looked again: no lock waits for ever in one call
 _FIRST_PACKS = 64  # of a lane, which are counted for each that comes
 
 
@@ -92,14 +94,18 @@ class Packer:
         *,
         block: bool = True,
         silent: bool = False,
-        patience: float = 0.0,
+        patience: float | None = None,
         queue: bool = True,
     ) -> PublishFuture:
-        """Put one message into the lane. ``queue=False``: the caller goes on to :meth:`pump`."""
+        """Put one message into the lane. ``queue=False``: the caller goes on to :meth:`pump`.
+
+        ``patience``: seconds that the caller waits, for room and for the answer; None: as long as it takes. Raises RequestTimeout
+        where there was no room in time: the message is in no lane.
+        """
         size = message_size(subject, payload, msg_id, headers)
         with self._lock:
             if self._closed is not None or (block and self._unanswered >= self._max):
-                self._wait_for_room()
+                self._wait_for_room(patience)
             pack = lane.open
             index = len(pack.payloads)
             if (
@@ -108,7 +114,9 @@ class Packer:
                 or (index and pack.size + size > PACK_BYTES)
             ):
                 pack, index = lane.close_pack(silent=silent), 0
-            if patience > pack.patience:  # before anything changes: what is not a number raises here
+            if (
+                patience is not None and patience > pack.patience
+            ):  # before anything changes: what is not a number raises here
                 pack.patience = patience
             pack.subjects.append(subject)
             pack.payloads.append(payload)
@@ -166,14 +174,26 @@ class Packer:
     def has_room(self) -> bool:
         return self._unanswered < self._max
 
+    @property
+    def is_full(self) -> bool:
+        """Whether something waits for room to be sent: the time that it is given has not begun, so its caller keeps a clock."""
+        return self._unanswered > self._max
+
     def wait_for_room(self) -> None:
         """Until fewer than ``max_in_flight`` are unanswered. Raises what the connection ended with."""
         with self._lock:
             self._wait_for_room()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_room(self, patience: float | None = None) -> None:
+        deadline = math.inf if patience is None else time.monotonic() + patience
         while self._closed is None and self._unanswered >= self._max:
-            self._room.wait()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RequestTimeout(
+                    f"no room within {patience:g} s: {self._unanswered} messages of this connection have no answer yet, and this one was "
+                    "not sent"
+                )
+            self._room.wait(min(left, _LONGEST_WAIT))
         if self._closed is not None:
             raise self._closed
 
@@ -207,6 +227,8 @@ class Packer:
                 self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
 
     def _take(self, lane: Lane) -> Pack | None:
+        if self._closed is not None:
+            return None  # what the lane holds has ended, and its messages are gone
         if self._sent >= self._max:
             self._gated.append(lane)
             return None

@@ -10,7 +10,14 @@ from typing import Any
 
 from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.settlements import Future, Settlement, Wakeups
-from railgun.errors import MessageTooLarge, NoStreamResponse, RailgunError, RequestTimeout, api_error
+from railgun.errors import (
+    ConfigError,
+    MessageTooLarge,
+    NoStreamResponse,
+    RailgunError,
+    RequestTimeout,
+    api_error,
+)
 from railgun.model.cluster_limits import LARGEST_MESSAGE
 from railgun.model.headers import BATCH_COMMIT, BATCH_ID, BATCH_SEQUENCE, HeaderList, block_size, first
 from railgun.model.messages import PubAck
@@ -26,7 +33,14 @@ _FRAME = 16  # lengths and counts of one message in a pack
 def message_size(
     subject: str, payload: bytes, msg_id: str, headers: HeaderList | None, others: int = 0
 ) -> int:
-    """The bytes that the message adds to its pack; ``others``: of headers that it will have beside these. Raises MessageTooLarge."""
+    """The bytes that the message adds to its pack; ``others``: of headers that it will have beside these.
+
+    Raises MessageTooLarge; and ConfigError for a text that cannot travel, before it is in one record with those of others.
+    """
+    if type(msg_id) is not str or not msg_id.isascii():
+        _check_text(msg_id, "message id")
+    if type(subject) is not str or not subject.isascii():
+        _check_text(subject, "subject")
     size = len(payload) + len(subject) + len(msg_id) + _FRAME + others
     if headers:
         size += block_size(headers)
@@ -35,6 +49,15 @@ def message_size(
             f"a message of {size} bytes is too large: it may have {LARGEST_MESSAGE} bytes at most"
         )
     return size
+
+
+def _check_text(given: object, what: str) -> None:
+    if not isinstance(given, str):
+        raise ConfigError(f"{given!r} is not a valid {what}: give a text")
+    try:
+        given.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{given!r} is not a valid {what}: {error}") from error
 
 
 class Pack(Settlement[PackReply]):

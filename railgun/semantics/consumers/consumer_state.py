@@ -66,6 +66,7 @@ class ConsumerState:
         self.pending = PendingRuns(stream.overlay, stream.incarnation, number)
         self.given_up = GivenUp(stream.overlay, stream.incarnation, number)
         self.acknowledged = 0  # since it was loaded: a part of them is sampled
+        self._looked_at = 0
         self._configure(config, start)
 
     @classmethod
@@ -94,6 +95,15 @@ class ConsumerState:
         self.position = Position(
             self.stream, self.stream.consumers.removals, self.terms.filter, next_sequence
         )
+
+    def look_at(self, messages: int) -> None:
+        """Note that so many new messages were looked at."""
+        self._looked_at += messages
+
+    def take_looked_at(self) -> int:
+        """How many new messages it has looked at since this was last asked: what its takes cost, beside what they gave."""
+        looked_at, self._looked_at = self._looked_at, 0
+        return looked_at
 
     def reconfigure(self, config: ConsumerConfig) -> None:
         """Take over a checked configuration; the position stays, waits count anew (RDL-15)."""

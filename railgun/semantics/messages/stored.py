@@ -18,6 +18,8 @@ from railgun.semantics.messages.subject_search import Place
 from railgun.semantics.steps import finish
 from railgun.state.table import Overlay
 
+_MOST_PATTERNS = 1_000  # whose newest message is remembered
+
 
 class StoredMessages:
     """The messages of one stream, by sequence and by subject."""
@@ -33,6 +35,9 @@ class StoredMessages:
         self.last_time = 0
         self.log_end = 0  # no later message lies below this offset of the log
         self._bases: list[int] = []  # blocks of the drain that runs
+        # By patterns, of the drain that runs: the newest message, found when the stream had this last sequence and so many messages.
+        self._matching: dict[tuple[str, ...], int] = {}
+        self._matching_at = (0, 0)
         self._by_subject: SubjectIndex  # begun once it is known whether subjects are ordered
         self._subject_gone: Callable[[str], None] | None = (
             None  # told of a subject that lost its last message
@@ -157,8 +162,23 @@ class StoredMessages:
         return entry
 
     def last_matching(self, subjects: Filter) -> int:
-        """The newest existing sequence over all matching subjects, 0 if none."""
-        return finish(searching.newest(self, subjects))
+        """The newest existing sequence over all matching subjects, 0 if none.
+
+        A search is as long as the stream has subjects. It is done once for all messages that ask before anything comes or goes,
+        such as those of a batch.
+        """
+        if subjects.literal is not None:
+            return self.last_of(subjects.literal)
+        now = (
+            self.last_seq,
+            self.messages,
+        )  # a sequence is never given twice, so nothing has changed while both are the same
+        if self._matching_at != now or len(self._matching) >= _MOST_PATTERNS:
+            self._matching_at, self._matching = now, {}
+        found = self._matching.get(subjects.patterns)
+        if found is None:
+            found = self._matching[subjects.patterns] = finish(searching.newest(self, subjects))
+        return found
 
     def next_of(self, subject: str, start: int) -> int | None:
         """The first sequence on the literal subject from ``start`` on, 0 if none; None if only looking at messages tells."""
@@ -344,8 +364,8 @@ class StoredMessages:
         self._bases += self.index.flush(self.log_end)
 
     def _take_bases(self) -> list[int]:
-        """The bases of the blocks that were written since this was last asked."""
-        bases, self._bases = self._bases, []
+        """The bases of the blocks that were written since this was last asked: the drain ends."""
+        bases, self._bases, self._matching = self._bases, [], {}
         return bases
 
     def committed(self, offsets: Mapping[int, int], log_end: int) -> None:

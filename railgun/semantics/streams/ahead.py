@@ -19,7 +19,10 @@ class Ahead:
     def __init__(self, state: OwnedStream) -> None:
         self._state = state
         self.begun = False  # whether there are any
-        self.written: set[str] = set()  # their subjects
+        self.written: dict[str, None] = {}  # their subjects, in order
+        self._none_of: dict[
+            tuple[str, ...], int
+        ] = {}  # by patterns: so many of the subjects match none of them
         self.totals: dict[str, int | None] = {}  # of those subjects, as counters; None: not one
         self.messages = state.messages
         self.bytes = state.bytes
@@ -30,7 +33,16 @@ class Ahead:
         """Whether one of them is on the subject, or on one that the filter matches."""
         if isinstance(what, str):
             return what in self.written
-        return any(map(what.matches, self.written))
+        known = self._none_of.get(what.patterns, 0)  # a batch asks the same of each of its messages
+        if any(map(what.matches, islice(self.written, known, None))):
+            return True
+        self._none_of[what.patterns] = len(self.written)
+        return False
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether a roll-up takes all that the stream holds."""
+        return self._rolled_up
 
     def has(self, subject: str) -> bool:
         """Whether the subject would have any message."""
@@ -47,7 +59,7 @@ class Ahead:
     def add(self, subject: str, size: int, rollup: str, total: int | None, *, wanted: bool) -> None:
         """One more message of the batch. ``wanted``: it is stored, and does not only take a sequence."""
         self.begun = True
-        self.written.add(subject)
+        self.written[subject] = None
         if not wanted:
             return
         self.totals[subject] = total

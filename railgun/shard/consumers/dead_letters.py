@@ -127,6 +127,7 @@ class DeadLetters:
             previous = state.last_of(subject)
             size = state.measure.of(subject, h.block_size(headers), payload)
             sequence = state.store(subject, size, time, headers=headers, payload=payload)
+            state.last_msg_id = ""  # PUB-13: the last message is one without an id
             drain.log_of(state).add(sequence, subject, headers, payload, time)
             limits.enforce(state, subject, previous)
 

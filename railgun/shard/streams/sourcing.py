@@ -9,6 +9,7 @@ deadlines are in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -22,7 +23,7 @@ from railgun.protocol.sourcing import SOURCE, SourceCommand, SourceLease
 from railgun.semantics.deadlines import Deadlines
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.sourcing.copied_columns import copy_columns
-from railgun.semantics.streams.sourcing.copying import Target, copy_one, messages_of, takes
+from railgun.semantics.streams.sourcing.copying import Target, copy_one, messages_of, room_of, takes
 from railgun.semantics.streams.sourcing.origins import (
     FIRST_AFTER_WAIT,
     MIRROR,
@@ -47,6 +48,14 @@ ABSENT = (
 _CONFIRMED_AT = 4 * 1024 * 1024  # bytes copied since the upstream was last told
 
 
+class _Full(NamedTuple):
+    """A stream that took no more: what it held when that was last looked at, and the origins that are asked in turn where it has room."""
+
+    messages: int
+    bytes: int
+    waiting: tuple[str, ...] = ()
+
+
 class Sourcing:
     """The origins of all streams of one shard."""
 
@@ -68,7 +77,9 @@ class Sourcing:
         self._deadlines = Deadlines[str]()
         self._asked_anew: set[str] = set()  # streams whose origins a new owner has to ask again
         self._asked: set[str] = set()  # of them, by the drain that runs
-        self._full: dict[int, tuple[int, int]] = {}  # messages and bytes with which a stream took no more
+        # Streams that took no more, by incarnation, and what the drain that runs makes of them; None: nothing waits for room.
+        self._full: dict[int, _Full | None] = {}
+        self._full_now: dict[int, _Full | None] = {}
 
     # -- life
 
@@ -79,7 +90,7 @@ class Sourcing:
 
     def reload(self) -> None:
         """Look at the deadlines of all streams again."""
-        self._deadlines, self._full = Deadlines(), {}
+        self._deadlines, self._full, self._full_now = Deadlines(), {}, {}
         for state in self._streams:
             self.watch(state)
 
@@ -95,10 +106,14 @@ class Sourcing:
     def committed(self) -> None:
         self._asked_anew -= self._asked
         self._asked = set()
+        self._full |= self._full_now
+        for incarnation in [one for one, full in self._full_now.items() if full is None]:
+            del self._full[incarnation]
+        self._full_now = {}
 
     def run(self, drain: OpenDrain) -> None:
         """Ask the upstreams that are due."""
-        self._asked = set(self._asked_anew)
+        self._asked, self._full_now = set(self._asked_anew), {}
         for name in sorted(self._asked_anew.union(self._deadlines.pop_due(drain.moment))):
             state = self._streams.get(name)
             if state is None:
@@ -194,7 +209,6 @@ class Sourcing:
             self._refused(lease, lease.refusal, state, origin, source, drain)
         else:
             self._copy(lease, state, origin, source, drain)
-        self.watch(state)
 
     def _refused(
         self,
@@ -243,7 +257,9 @@ class Sourcing:
             origin.window = min(FIRST_AFTER_WAIT, max(1, 2 * done))
             origin.error = refused
             origin.tries = tries if origin.position == before else 0  # in vain, or not quite
-            self._full[state.incarnation] = state.messages, state.bytes
+            known = self._full_of(state)
+            waiting = () if known is None else known.waiting
+            self._full_now[state.incarnation] = _Full(state.messages, state.bytes, waiting)
             _put_off(origin, drain.moment)
             return
         if lease.missing:
@@ -307,17 +323,51 @@ class Sourcing:
     # -- the end of a drain
 
     def end_drain(self, drain: OpenDrain) -> None:
-        """Streams that took no more and have room now ask again (SRC-09)."""
+        """Streams that took no more and have room now ask again (SRC-09): as many upstreams as there is room for messages, in turn.
+
+        Something that goes begins a new turn, of all that wait. So each is asked once for it at most, and a stream with a thousand
+        sources does not ask all of them for each message that goes.
+        """
         for state in list(drain.touched.values()):
-            full = self._full.get(state.incarnation)
-            if full is None or (state.messages >= full[0] and state.bytes >= full[1]):
-                continue
-            del self._full[state.incarnation]
-            sources = state.origins.wanted(state.config)
-            for key, origin in list(state.origins):
-                if origin.waits and key in sources and not state.deleting:
-                    self._attach(state, key, origin, sources[key], drain)
-            self.watch(state)
+            if state.origins and not state.deleting:
+                self._ask_those_that_wait(state, drain)
+                self.watch(state)  # once for all leases of the drain: a stream may have a thousand sources
+
+    def _ask_those_that_wait(self, state: OwnedStream, drain: OpenDrain) -> None:
+        full = self._full_of(state)
+        if full is None:
+            return
+        waiting, room = full.waiting, room_of(state, WINDOW)
+        if state.messages < full.messages or state.bytes < full.bytes:
+            waiting, room = _waiting(state), takes(state, WINDOW)
+        left = self._ask_in_turn(state, waiting, room, drain)
+        nothing = not left and state.messages < full.messages and not _waiting(state)
+        self._full_now[state.incarnation] = None if nothing else _Full(state.messages, state.bytes, left)
+
+    def _full_of(self, state: OwnedStream) -> _Full | None:
+        if state.incarnation in self._full_now:
+            return self._full_now[state.incarnation]
+        return self._full.get(state.incarnation)
+
+    def _ask_in_turn(
+        self, state: OwnedStream, waiting: tuple[str, ...], room: int, drain: OpenDrain
+    ) -> tuple[str, ...]:
+        """Ask the first of those that wait; the others."""
+        sources = state.origins.wanted(state.config)
+        for place, key in enumerate(waiting):
+            if room <= 0:
+                return waiting[place:]
+            origin = state.origins.get(key)
+            if origin is not None and origin.waits and key in sources:  # else it was asked meanwhile
+                self._attach(state, key, origin, sources[key], drain)
+                room -= 1
+        return ()
+
+
+def _waiting(state: OwnedStream) -> tuple[str, ...]:
+    """The origins of which the stream took no more, first those that it has not heard of for longest."""
+    found = [(origin.heard, key) for key, origin in state.origins if origin.waits]
+    return tuple(key for _, key in sorted(found))
 
 
 def _put_off(origin: Origin, moment: int, most: int = LAST_RETRY) -> None:

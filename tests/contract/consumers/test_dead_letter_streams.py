@@ -378,3 +378,20 @@ def test_dead_letters_are_read_by_a_consumer_as_any_other_message(rg: Railgun) -
         fields.append({"body": message.text, "why": message.header(f"{ORIGIN}Reason")})
         message.ack_sync()
     assert fields == [{"body": "2", "why": "both"}]
+
+
+@pytest.mark.rule("PUB-13")
+@pytest.mark.parametrize("same_shard", [True, False], ids=["same shard", "another shard"])
+def test_a_dead_letter_is_the_last_message_and_has_no_id(
+    rg: Railgun, unique: Unique, same_shard: bool
+) -> None:
+    stream = filled(rg, "first")
+    dead = neighbour(rg, unique, stream.name, same_shard=same_shard)
+    rg.publish(f"{dead.name}.own", msg_id="own")
+    worker = RawConsumer(rg, stream.name, "WORK", dead_letter=dead.name)
+    (message,) = worker.take()
+    worker.term(message, reason="no")
+    letters(dead, 2)
+    with pytest.raises(railgun.WrongLastMessageId) as refused:
+        rg.publish(f"{dead.name}.own", expected_last_msg_id="own")
+    assert refused.value.actual == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any, cast
 
@@ -117,3 +118,80 @@ def test_headers_that_are_all_different_take_no_more_memory() -> None:
     for number in range(3 * arguments._MOST_KNOWN):
         assert message_headers({"headers": {"Trace": f"{number}"}}) == [("Trace", b"%d" % number)]
     assert len(arguments._known) <= arguments._MOST_KNOWN
+
+
+def test_long_headers_are_not_kept() -> None:
+    """A thousand of those that may travel would take more memory than all else."""
+    for number in range(10):
+        text = f"{number}" + "x" * 50_000
+        assert message_headers({"headers": {"Trace": text}}) == [("Trace", text.encode())]
+        assert message_headers({"headers": {"x" * 50_000 + f"{number}": "1"}})
+    assert max(len(name) + len(value) for name, value in arguments._known) < 1_000
+
+
+@pytest.mark.parametrize("value", [None, 1, [1], ["1", None], 1.5], ids=repr)
+def test_a_header_whose_value_cannot_travel_is_named(value: Any) -> None:
+    for others in ({}, {"Other": "2"}):
+        with pytest.raises(ConfigError, match="is not a valid value of the header 'Own'"):
+            message_headers({"headers": {"Own": value, **others}})
+
+
+@pytest.mark.parametrize("value", [bytearray(b"1"), memoryview(b"1"), [bytearray(b"1")]], ids=repr)
+def test_all_kinds_of_bytes_are_values_of_headers(value: Any) -> None:
+    assert message_headers({"headers": {"Own": value}}) == [("Own", b"1")]
+
+
+HALF = "\ud800"  # of a surrogate pair: no UTF-8
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"subject": f"s.{HALF}"},
+        {"payload": HALF},
+        {"msg_id": HALF},
+        {"msg_id": b"1"},
+        {"msg_id": 5},
+        {"headers": {HALF: "1"}},
+        {"headers": {"Own": HALF}},
+        {"expected_last_msg_id": HALF},
+    ],
+    ids=repr,
+)
+def test_what_cannot_travel_is_refused_and_what_shares_its_record_is_not(options: dict[str, Any]) -> None:
+    options = {"subject": "s.a", **options}
+    with railgun.connect("memory://") as rg:
+        rg.create_stream("S", subjects=["s.*"], allow_atomic=True)
+        futures = [rg.publish_soon("s.a", f"{number}") for number in range(3)]
+        for publish in (rg.publish_soon, rg.publish):
+            odd: Any = publish
+            with pytest.raises(ConfigError):
+                odd(**options)
+        futures += [rg.publish_soon("s.a", f"{number}") for number in range(3, 6)]
+        assert [future.result(5).sequence for future in futures] == [1, 2, 3, 4, 5, 6]
+        with pytest.raises(ConfigError):
+            _commit(rg, options)
+        assert rg.stream("S").info().state.messages == 6
+
+
+def _commit(rg: railgun.Railgun, options: dict[str, Any]) -> None:
+    with rg.batch() as batch:
+        batch.add(**options)
+        batch.add("s.a", b"x")
+
+
+async def test_a_batch_that_cannot_travel_takes_no_other_along() -> None:
+    async with railgun.connect_async("memory://") as rg:
+        await rg.create_stream("S", subjects=["s.*"], allow_atomic=True)
+
+        async def commit(subject: str) -> railgun.PubAck | None:
+            async with rg.batch() as batch:
+                batch.add(subject, b"x")
+                batch.add("s.a", b"x")
+            return batch.ack
+
+        await commit("s.a")  # from now on it is known where the subject belongs
+        found = await asyncio.gather(
+            commit("s.a"), commit(f"s.{HALF}"), commit("s.a"), return_exceptions=True
+        )
+        assert [type(one) for one in found] == [railgun.PubAck, ConfigError, railgun.PubAck]

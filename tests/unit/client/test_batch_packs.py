@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 import pytest
 
 import railgun
+from railgun.client.connection.connection import Connection
+from railgun.client.facade.async_railgun import AsyncRailgun
 from railgun.client.publishing.packer import Packer
 from railgun.client.publishing.packs import PACK_BYTES, PACK_MESSAGES, BatchPacks, Lane, Pack
 from railgun.client.requests import RequestNumbers
 from railgun.client.settlements import Wakeups
-from railgun.errors import ApiError, ConnectionLost, RailgunError
+from railgun.errors import ApiError, ConnectionLost, RailgunError, RequestTimeout
 from railgun.model import headers as h
 from railgun.model import refusals
 from railgun.model.messages import PubAck
 from railgun.protocol.replies import STAGED, PackReply
+from tests.support.transports import Silent
 
 
 def batch(identity: str, count: int, size: int = 10, patience: float = 0.0) -> Pack:
@@ -172,3 +178,47 @@ def test_threads_that_commit_at_once_are_all_told() -> None:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(commit, range(8)))
         assert rg.stream("S").info().state.messages == 200
+
+
+@asynccontextmanager
+async def with_silent_owner(
+    transport: Silent, *, timeout: float, max_in_flight: int
+) -> AsyncIterator[AsyncRailgun]:
+    """A facade whose commands are taken and never answered."""
+    connection = Connection(transport, timeout=timeout, max_in_flight=max_in_flight, label="nowhere")
+    connection.routing.heard = time.monotonic() + 60.0  # nobody asks whether a worker is alive
+    try:
+        yield AsyncRailgun(connection)
+    finally:
+        connection.failed(RailgunError("the test is over"))
+        connection.close()
+
+
+async def committed(rg: AsyncRailgun, timeout: float | None = None) -> None:
+    async with rg.batch(timeout=timeout) as batch:
+        batch.add("s.a", b"x")
+        batch.add("s.a", b"y")
+
+
+async def test_what_waits_for_room_waits_no_longer_than_it_was_told() -> None:
+    async with with_silent_owner(Silent(), timeout=0.2, max_in_flight=1) as rg:
+        first = asyncio.create_task(committed(rg, 60.0))  # which takes all the room
+        while not rg._connection.packer.pending():
+            await asyncio.sleep(0)
+        others = [asyncio.create_task(committed(rg)), asyncio.create_task(rg.publish("s.a"))]
+        done, _ = await asyncio.wait(others, timeout=20.0)
+        assert [type(one.exception()) for one in done] == [RequestTimeout, RequestTimeout]
+        first.cancel()
+
+
+async def test_a_connection_that_ends_sends_nothing_of_what_it_gave_up() -> None:
+    transport = Silent()
+    async with with_silent_owner(transport, timeout=5.0, max_in_flight=10) as rg:
+        lane = rg._connection.routing.route("s.a", 5.0)
+        task = asyncio.create_task(committed(rg))
+        while not lane.ready:  # it is in its lane, and leaves the other tasks their turn
+            await asyncio.sleep(0)
+        rg._connection.failed(RailgunError("the broker is gone"))
+        with pytest.raises(RailgunError, match="the broker is gone"):
+            await task
+        assert transport.sent == []

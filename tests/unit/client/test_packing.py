@@ -152,6 +152,29 @@ def test_a_full_window_blocks_until_there_is_room(sent: Sent) -> None:
     packer.close([lane])
 
 
+@pytest.mark.parametrize("patience", [0.0, 0.05])
+def test_who_waits_for_room_waits_no_longer_than_it_was_told(sent: Sent, patience: float) -> None:
+    packer = Packer("client", sent, RequestNumbers(), max_in_flight=2, timeout=60.0, failed=pytest.fail)
+    lane = Lane("S", 0)
+    for _ in range(2):
+        packer.add(lane, "s", b"x", queue=False)
+    packer.pump(lane)
+    told: list[BaseException] = []
+
+    def publish() -> None:
+        try:
+            packer.add_now(lane, "s", b"y", "", None, patience=patience)
+        except RequestTimeout as error:
+            told.append(error)
+
+    blocked = threading.Thread(target=publish, daemon=True)
+    blocked.start()
+    blocked.join(20)
+    assert [str(one).startswith(f"no room within {patience:g} s: 2 messages") for one in told] == [True]
+    assert packer.unanswered == 2
+    packer.close([lane])
+
+
 def test_beyond_the_window_messages_of_a_loop_wait_in_their_lane(sent: Sent) -> None:
     packer = Packer("client", sent, RequestNumbers(), max_in_flight=2, timeout=5.0, failed=pytest.fail)
     lane = Lane("S", 0)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railgun.model.stream_config import StreamConfig
+from railgun.model.subjects import Filter, matches
 from railgun.protocol.topics import Names
 from railgun.semantics.streams.ahead import Ahead
 from railgun.semantics.streams.owned_stream import OwnedStream
@@ -59,3 +60,19 @@ def test_a_batch_does_not_read_the_stream_for_each_of_its_subjects(monkeypatch: 
         for subject in SUBJECTS:
             ahead.add(subject, size, "", None, wanted=True)
     assert [(ahead.count_of(subject), ahead.oldest_size(subject)) for subject in SUBJECTS] == [(3, 6), (3, 5)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a.x", "a.y", "b", ""]), st.sampled_from(["a.*", "*", ">", "a.y"])),
+        max_size=12,
+    )
+)
+def test_what_is_asked_again_and_again_is_answered_by_all_that_was_written(
+    history: list[tuple[str, str]],
+) -> None:
+    ahead = Ahead(stream(1, []))
+    for subject, pattern in history:
+        if subject:
+            ahead.add(subject, 1, "", None, wanted=True)
+        assert ahead.wrote(Filter([pattern])) == any(matches(pattern, one) for one in ahead.written)

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railgun.model import headers as h
+from railgun.model import refusals
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.stream_config import BUCKET, StreamConfig
-from railgun.model.subjects import matches
+from railgun.model.subjects import Filter, matches
+from railgun.semantics.messages import searching
 from railgun.semantics.streams.publishing import batches, publish
 from railgun.semantics.streams.publishing.outcomes import NewMessage, PackOutcome, Stored
 from railgun.semantics.streams.publishing.watched_patterns import WatchedPatterns
@@ -222,6 +224,60 @@ def test_a_batch_without_special_needs_goes_the_quick_way(monkeypatch: pytest.Mo
     ]
     assert batches.commit(state, sent, 5, NO_LIMITS, 1 << 60, log, None) == 3
     assert log.payloads == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("last", [b"0", b"9"], ids=["stored", "refused at its last"])
+def test_a_wildcard_that_all_messages_of_a_batch_ask_for_is_searched_once(
+    last: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search is as long as the stream has subjects."""
+    state = stream(SIMPLE)
+    searched: list[str] = []
+    general = searching.newest
+    monkeypatch.setattr(
+        searching, "newest", lambda stored, wanted: searched.append(repr(wanted)) or general(stored, wanted)
+    )
+    expected = [b"0"] * 19 + [last]
+    sent = [
+        NewMessage(
+            "b",
+            [
+                (h.EXPECTED_LAST_SUBJECT_SEQUENCE, number),
+                (h.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, b"nobody.*"),
+                ("Nats-Batch-Id", b"b"),
+            ],
+            b"x",
+        )
+        for number in expected
+    ]
+    found = batches.commit(state, sent, 5, NO_LIMITS, 1 << 60, Stored(), None)
+    assert found == (20 if last == b"0" else refusals.wrong_last_sequence(0))
+    assert searched == ["Filter(['nobody.*'])"]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "skip", "remove", "purge", "ask", "ask"]), st.integers(0, 9)),
+        max_size=30,
+    )
+)
+def test_what_is_found_by_a_wildcard_is_what_the_stream_holds(history: list[tuple[str, int]]) -> None:
+    state = stream(StreamConfig(name="S", subjects=[">"]))
+    for act, number in history:
+        if act == "add":
+            state.store(f"a.{number % 3}", 10, 5)
+        elif act == "skip":
+            state.skip(5)
+        elif act == "remove":
+            state.remove(number)
+        elif act == "purge":
+            state.purge_below(number)
+        for pattern in ("a.*", "*.1", "b.*") if act == "ask" else ():
+            entries = [one.sequence for one in state.iterate() if matches(pattern, one.subject)]
+            assert state.last_matching(Filter([pattern])) == max(entries, default=0)
+        if number == 9:
+            state.seal()
 
 
 wildcards = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=3).map(".".join)

@@ -14,7 +14,10 @@ from railgun.protocol import avro as wire
 from railgun.protocol.commands import Forward
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
-from railgun.shard.consumers import feeding
+from railgun.semantics.streams.publishing.totals import CounterTotal
+from railgun.shard.consumers import delivering, feeding
+from railgun.shard.consumers.feeding import Feeding
+from railgun.shard.streams.sourcing import Sourcing
 from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
 from tests.support.shards import NAMES
@@ -143,6 +146,86 @@ def test_no_more_is_under_way_than_the_window_allows(monkeypatch: pytest.MonkeyP
     assert len(shards.texts("B")) < 40  # the upstream waits for a word
     shards.rest()
     assert shards.texts("B") == [b"%04d" % number * 250 for number in range(40)]
+
+
+def test_one_drain_does_not_look_through_a_long_stream_for_each_of_many_sources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = 0
+    general = Feeding.serve
+
+    def serve(self: Feeding, *given: Any) -> tuple[int, bool]:
+        nonlocal served
+        served += 1
+        return general(self, *given)
+
+    monkeypatch.setattr(Feeding, "serve", serve)
+    monkeypatch.setattr(delivering, "OF_ALL", 250)
+    shards = Cluster()
+    shards.make("A")
+    most = 0
+    for _ in range(50):  # a block each
+        shards.publish("A", ["A.x.0"])
+        shards.settle()
+    narrow = [{"name": "A", "filter_subject": f"A.*.{number}"} for number in range(20)]
+    shards.request("STREAM.CREATE.B", {"name": "B", "sources": narrow})
+    for _ in range(100):
+        before = served
+        for partition in range(PARTITIONS):
+            shards.step(partition)
+        most = max(most, served - before)
+    assert served >= 20
+    assert most < 5
+    shards.publish("A", ["A.y.19"], payloads=[b"found"])
+    shards.rest()
+    assert shards.texts("B") == [b"x"] * 50 + [b"found"]
+
+
+FULL = {
+    "messages": {"max_msgs": 4},
+    "bytes": {"max_bytes": 400},
+    "subjects": {"max_msgs_per_subject": 1, "discard_new_per_subject": True},
+    "messages and subjects": {"max_msgs": 4, "max_msgs_per_subject": 1, "discard_new_per_subject": True},
+}
+
+
+@pytest.mark.rule("SRC-09")
+@pytest.mark.parametrize("limits", FULL.values(), ids=FULL)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_full_stream_asks_its_sources_in_turn(
+    limits: dict[str, Any], restarts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is copied without a look at the time, and no more is asked than there is room for; nothing is asked for ever."""
+    asked = 0
+    general = Sourcing._attach
+
+    def attach(self: Sourcing, *given: Any) -> None:
+        nonlocal asked
+        asked += 1
+        general(self, *given)
+
+    monkeypatch.setattr(Sourcing, "_attach", attach)
+    shards, names = Cluster(), [f"U{number}" for number in range(12)]
+    for name in names:
+        shards.make(name)
+        shards.publish(name, [f"{name}.x"] * 3, payloads=[f"{name} {number}".encode() for number in range(3)])
+    shards.make("T", *({"name": name} for name in names), discard="new", **limits)
+    home, copied, most = partition_of("T", PARTITIONS), list[bytes](), 0
+    for number in range(36):
+        before = asked
+        state = shards.state("T")
+        sequence = [*state.iterate()][number % state.messages].sequence
+        copied.append(shards.read("T", sequence) or b"")
+        shards.request("STREAM.MSG.DELETE.T", {"seq": sequence})
+        shards.step(home, abort=restarts)
+        shards.settle()
+        most = max(most, asked - before)
+        if restarts and number % 9 == 4:
+            shards.restart(home)
+            shards.settle()
+    assert sorted(copied) == sorted(f"{name} {number}".encode() for name in names for number in range(3))
+    assert shards.state("T").messages == 0
+    assert most <= (4 if "discard_new_per_subject" not in limits else 12 * (1 + restarts))
 
 
 def test_messages_that_are_not_at_hand_are_read_from_the_log() -> None:
@@ -370,6 +453,35 @@ def test_the_ledger_is_json_as_nats_writes_it() -> None:
     message = shards.written[NAMES.log("B"), 1]
     assert json.loads(h.first(message.headers, h.COUNTER_SOURCES) or b"") == {"A": {"A.x": "5"}}
     assert message.payload == b'{"val":"5"}'
+
+
+@pytest.mark.rule("CTR-16", "CTR-26", "CTR-31")
+@pytest.mark.parametrize("together", [False, True])
+def test_a_sum_that_is_rolled_up_begins_with_an_empty_ledger(together: bool) -> None:
+    """Whether its next increment comes in the same batch or by itself."""
+    shards = Cluster()
+    shards.make("A", allow_msg_counter=True)
+    transforms = [{"src": "A.*", "dest": "B.sum"}]
+    options = {"allow_msg_counter": True, "allow_atomic": True, "allow_rollup_hdrs": True}
+    shards.make("B", {"name": "A", "subject_transforms": transforms}, **options)
+
+    def add(stream: str, subject: str, number: int) -> None:
+        shards.publish(stream, [subject], headers=[[(h.INCREMENT, b"%d" % number)]], payloads=[b""])
+        shards.settle()
+
+    add("A", "A.x", 10)
+    sent = [[(h.ROLLUP, b"all")], [(h.INCREMENT, b"1")]]
+    if together:
+        for number, given in enumerate(sent, 1):
+            given += [(h.BATCH_ID, b"X"), (h.BATCH_SEQUENCE, b"%d" % number)]
+        sent[-1].append((h.BATCH_COMMIT, b"1"))
+    shards.publish("B", ["B.other", "B.sum"], headers=sent, payloads=[b"x", b""])
+    shards.settle()
+    assert shards.state("B").totals.get("B.sum") == CounterTotal(3, 1)
+    add("A", "A.x", 1)
+    total = shards.state("B").totals.get("B.sum")
+    assert total is not None
+    assert total.total == 12
 
 
 def test_a_lease_that_was_rejected_is_asked_for_again() -> None:

@@ -97,7 +97,9 @@ def _wanted(consumer: ConsumerState) -> Iterator[tuple[Block, list[tuple[int, in
         if runs:
             yield block, runs
         position.pass_by(block.end, 0)
-        scanned += max(block.count - first, _LEAST_SCANNED)
+        looked_at = max(block.count - first, _LEAST_SCANNED)
+        consumer.look_at(looked_at)
+        scanned += looked_at
         if scanned >= SCANNED_AT_ONCE:
             return
     position.pass_by(last + 1, 0)

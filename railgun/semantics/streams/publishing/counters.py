@@ -129,9 +129,13 @@ def newest(
     return CounterTotal(last, total, ledger)
 
 
-def ledger_of(state: OwnedStream, subject: str, log: Stored, read: ReadBody | None) -> str:
-    """The ledger that the next increment of the subject carries on; empty if the counter adds up no others."""
-    found = newest(state, subject, log, read) if state.last_of(subject) else None
+def ledger_of(
+    state: OwnedStream, subject: str, log: Stored, read: ReadBody | None, ahead: Ahead | None = None
+) -> str:
+    """The ledger that the next increment of the subject carries on; empty if the counter adds up no others, or begins anew."""
+    if not state.last_of(subject) or (ahead is not None and ahead.begins_anew):
+        return ""
+    found = newest(state, subject, log, read)
     return found.ledger if isinstance(found, CounterTotal) else ""
 
 

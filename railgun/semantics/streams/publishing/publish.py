@@ -300,7 +300,7 @@ def _counted(
     total = counters.total_after(state, message.subject, increment, log, read, ahead)
     if isinstance(total, Refusal):
         return total
-    ledger = counters.ledger_of(state, message.subject, log, read)
+    ledger = counters.ledger_of(state, message.subject, log, read, ahead)
     stored = counters.with_ledger(message.headers, ledger)
     return (
         message._replace(payload=body_of(total), headers=stored),

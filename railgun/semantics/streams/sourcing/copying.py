@@ -216,13 +216,18 @@ def largest_copy(config: StreamConfig) -> int:
 
 
 def takes(state: OwnedStream, most: int) -> int:
-    """How many messages more a stream takes before it is full, ``most`` at most, by the size of those it has; one is always tried."""
+    """As :func:`room_of`; one is always tried."""
+    return max(1, room_of(state, most))
+
+
+def room_of(state: OwnedStream, most: int) -> int:
+    """How many messages more a stream takes before it is full, ``most`` at most, by the size of those it has; none if it is not positive."""
     config, found = state.config, most
     if config.discard == "new" and config.max_msgs > 0:
         found = min(found, config.max_msgs - state.messages)
     if config.discard == "new" and config.max_bytes > 0 and state.bytes:
         found = min(found, (config.max_bytes - state.bytes) * state.messages // state.bytes)
-    return max(1, found)
+    return found
 
 
 def _lifetime(state: OwnedStream, given: dict[str, bytes]) -> ttl.Lifetime:
