@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from railgun.client.facade.railgun import Railgun
 from railgun.sinks.errors import SinkError, SinkFailed, SinkNotFound, SinkRefused
-from railgun.sinks.live import incarnation_for, transport_of
+from railgun.sinks.live import incarnation_for, make_dead_letter_topic, transport_of
 from railgun.sinks.rest import Query, Refusal, Rest
 from railgun.sinks.secrets import ADVICE, is_reference
 from railgun.sinks.status import FAILED, RUNNING, SinkStatus, status_of
@@ -66,6 +66,8 @@ class Connect:
             )
         if known != config:
             self._validate(sink.name, config)
+        make_dead_letter_topic(sink, rg)
+        if known != config:
             self._ask(sink.name, "PUT", "connectors", sink.name, "config", body=config)
         return self._await(sink.name, _APPLIED, config)
 

@@ -8,13 +8,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import railgun
+from railgun.kafka.topic_admin import TopicError, Topics
 from railgun.protocol.topics import Names
-from railgun.sinks import bridge, dead_letters
+from railgun.sinks import Sink, SinkRefused, bridge, dead_letters
 from railgun.sinks.letter import Letter
+from railgun.sinks.live import make_dead_letter_topic
 from railgun.sinks.stream_sink import dead_letter_topic
 from tests.support.cell import Cell
 from tests.support.waiting import wait_until
@@ -108,3 +110,19 @@ def test_a_bridge_that_was_overtaken_goes_on_behind_the_other(
         first.join(30)
     assert found == [(0, 0)]
     assert each_once(letters)
+
+
+def test_where_nobody_may_make_the_topic_it_is_left_to_connect(
+    rg: railgun.Railgun, sink: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes = [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.INVALID_REPLICATION_FACTOR]
+
+    def refuse(_topics: Topics, topic: str, **_: bool) -> None:
+        raise TopicError(topic, "create", KafkaError(codes.pop(0)))
+
+    monkeypatch.setattr(Topics, "create_dead_letters", refuse)
+    made = Sink(name=sink, stream="S", connector_class="a.B")
+    make_dead_letter_topic(made, rg)
+    assert "dead letters above their message.max.bytes are lost" in caplog.text
+    with pytest.raises(SinkRefused, match="has no place for dead letters: cannot create the topic"):
+        make_dead_letter_topic(made, rg)
