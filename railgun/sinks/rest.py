@@ -43,10 +43,10 @@ class Rest:
             if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
                 raise ValueError("it names no host")
             self._client = httpx2.Client(base_url=url.rstrip("/"), timeout=timeout, follow_redirects=True)
-        except (ValueError, httpx2.InvalidURL) as error:
+        except (ValueError, httpx2.InvalidURL):
             raise ConfigError(
                 f"{self.url!r} is not a valid address of Kafka Connect: use http://host:8083"
-            ) from error
+            ) from None  # which may quote a part of a password
 
     def close(self) -> None:
         self._client.close()

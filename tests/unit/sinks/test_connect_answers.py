@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -150,6 +151,13 @@ def test_an_address_at_which_nobody_listens_is_told_at_once() -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="not a valid address of Kafka Connect"):
         Connect(url)
+
+
+def test_a_password_that_breaks_the_address_is_in_no_traceback() -> None:
+    secret = "hunter2"
+    with pytest.raises(ConfigError) as told:
+        Connect(f"http://me:{secret}/x@localhost:8083")
+    assert secret not in "".join(traceback.format_exception(told.value))
 
 
 def test_names_are_quoted(server: Answers) -> None:
