@@ -7,6 +7,8 @@ asked again until the time is over. Whatever else fails is told at once.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -68,6 +70,16 @@ class Rest:
                 time.sleep(_PAUSE)
                 continue
             return self._read(answer, busy)
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """What is in here takes an answer for one of Connect's. Raises ConnectUnreachable where it is none."""
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ConnectUnreachable(
+                f"what answers at {self.url} is not Kafka Connect: its answer has another form ({error!r})"
+            ) from error
 
     def _read(self, answer: httpx2.Response, busy: bool) -> Any:
         if busy:

@@ -51,6 +51,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
     def log_message(self, *_: object) -> None:
         """Nothing on standard error."""
 
@@ -118,6 +122,42 @@ def test_json_that_is_none_of_connects_is_told(server: Answers, body: bytes) -> 
         for ask in (connect.list, lambda: connect.status("orders"), lambda: connect.delete("orders")):
             with pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
                 ask()
+
+
+NAMED = {"info": {"config": {"railgun.stream": "S", "name": "n"}}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"n": None}, {"n": 5}, {"n": {"info": None}}, {"n": {"info": {"config": None}}}, {"n": {**NAMED, "status": None}},
+        {"n": {**NAMED, "status": {"connector": 5}}}, {"n": {**NAMED, "status": {"tasks": [None]}}}, {"n": {**NAMED, "status": {"tasks": 7}}},
+    ],
+)  # fmt: skip
+def test_a_list_of_another_form_is_told(server: Answers, answer: object) -> None:
+    server.given = [(200, answer)]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect.list()
+
+
+@pytest.mark.parametrize("answer", [{"connector": "x"}, {"tasks": 5}, {"tasks": [5]}, {"tasks": {"id": 1}}])
+def test_a_status_of_another_form_is_told(server: Answers, answer: dict[str, Any]) -> None:
+    server.given = [(200, {"railgun.stream": "S", "name": "n"}), (200, answer)]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect.status("n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"configs": None}, {"configs": [None]}, {"configs": [{"value": 5}]}, {"configs": [{"value": {"errors": 5}}]},
+        {"configs": [{"definition": 5}]}, {"configs": {"a": 1}},
+    ],
+)  # fmt: skip
+def test_a_validation_of_another_form_is_told(server: Answers, answer: object) -> None:
+    server.given = [(200, answer)]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect._validate("n", {"connector.class": "a.B"})
 
 
 def test_no_error_shows_the_password_of_the_address(server: Answers) -> None:
