@@ -43,14 +43,18 @@ def unreadable(*, reader: Any, writer: Any) -> list[str]:
     """Why what was written with one schema cannot be read as another."""
     try:
         from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
+        from avro.errors import AvroException
         from avro.schema import parse
     except ImportError as error:
         raise ConfigError(
             "the package avro is missing, which compares schemas: pip install 'railgun[avro]'"
         ) from error
-    read, write = parse(json.dumps(_bare(reader))), parse(json.dumps(_bare(writer)))
     checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
-    result = checker.get_compatibility(read, write)
+    try:
+        read, write = parse(json.dumps(_bare(reader))), parse(json.dumps(_bare(writer)))
+        result = checker.get_compatibility(read, write)
+    except AvroException as error:  # of a schema that others made, and that fastavro takes
+        return [f"they cannot be compared ({error})"]
     found = (
         []
         if result.compatibility is SchemaCompatibilityType.compatible

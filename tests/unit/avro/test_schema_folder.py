@@ -109,6 +109,7 @@ def test_a_file_that_was_changed_is_refused_by_name(tmp_path: Path) -> None:
     for text, reason in (
         (kept.replace('"long"', '"string"'), "it was changed after its first use"),
         ("{", "it is not a valid Avro schema"),
+        ("[" * 200_000, "it is not a valid Avro schema"),
         (kept.replace("shop.Placed", "shop.Paid"), "it is not a schema of shop.Placed"),
     ):
         file.write_text(text)
@@ -122,6 +123,22 @@ def test_a_file_by_hand_needs_no_id(tmp_path: Path) -> None:
     (tmp_path / "shop.Placed" / "1.avsc").write_text(schema_of(Placed))
     folder = SchemaFolder(tmp_path, register=False)
     assert folder.schema(folder.use("shop.Placed", json.loads(schema_of(Placed)))) is not None
+
+
+def test_a_file_whose_name_is_no_number_is_no_version(tmp_path: Path) -> None:
+    Events(SchemaFolder(tmp_path)).use(Placed)
+    for name in ("\N{SUPERSCRIPT TWO}.avsc", "9" * 200 + ".avsc", "two.avsc"):
+        (tmp_path / "shop.Placed" / name).write_text("{")
+    folder = SchemaFolder(tmp_path, register=False)
+    assert list(folder.versions("shop.Placed")) == [folder.use("shop.Placed", json.loads(schema_of(Placed)))]
+
+
+def test_a_version_that_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    """Avro's package for Python does not know all schemas that fastavro takes."""
+    (tmp_path / "shop.Placed").mkdir()
+    (tmp_path / "shop.Placed" / "1.avsc").write_text('{"type": "error", "name": "shop.Placed", "fields": []}')
+    with pytest.raises(IncompatibleSchema, match="they cannot be compared"):
+        Events(SchemaFolder(tmp_path)).use(Placed)
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
