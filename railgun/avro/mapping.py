@@ -29,6 +29,7 @@ _ARRAYS: dict[Any, type] = {
     frozenset: frozenset,
     tuple: tuple,
 }
+_NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
 
 
 class Records(Protocol):
@@ -109,10 +110,18 @@ def _array(origin: Any, arguments: tuple[Any, ...], records: Records, place: str
 
 def _writing_array(make: type, write: Convert | None) -> Convert | None:
     if write is None:
-        return (
-            None if make is list else list
+        return lambda value: list(
+            _items(value)
         )  # a tuple would be taken for a value with the name of its branch
-    return lambda value: [write(one) for one in value]
+    return lambda value: [write(one) for one in _items(value)]
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """The items of a list, a set or the like; a text has items, too, and is none of these. Raises TypeError."""
+    if isinstance(value, _NO_LISTS):
+        raise TypeError(f"{type(value).__name__} is not a valid list")
+    items: Iterable[Any] = value
+    return items
 
 
 def _reading_array(make: type, read: Convert | None) -> Convert | None:
@@ -148,9 +157,10 @@ def _enum(enum: type[Enum], records: Records) -> Mapped:
     return Mapped(
         records.of_symbols(record_name(enum), names, enum),
         (enum,),
-        lambda value: value.name,
+        # With use_enum_values a model holds the values of the members.
+        lambda value: (value if isinstance(value, enum) else enum(value)).name,
         lambda value: value if isinstance(value, enum) else enum[value],
-        lambda value: value.name,
+        lambda value: (value if isinstance(value, enum) else enum(value)).name,
         branch=record_name(enum),
     )
 

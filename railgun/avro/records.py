@@ -95,6 +95,8 @@ class Record:
 
     def datum(self, event: BaseModel) -> dict[str, Any]:
         """The instance as fastavro writes it. Raises ValueError, TypeError or AttributeError for a value that is not of its type."""
+        if not isinstance(event, self.model):
+            raise TypeError(f"{type(event).__name__} is not a valid {self.model.__name__}")
         values = event.__dict__
         if not self._writes:
             return values
@@ -114,7 +116,10 @@ class Record:
 
     def event(self, datum: Any) -> Any:
         """An instance. Raises pydantic's ValidationError."""
-        return self.model.__pydantic_validator__.validate_python(self.values(datum), by_name=True)
+        # Never by alias: that of one field may be the name of another one.
+        return self.model.__pydantic_validator__.validate_python(
+            self.values(datum), by_alias=False, by_name=True
+        )
 
     def default_json(self, event: BaseModel) -> dict[str, Any]:
         """An instance as the default of a field."""

@@ -30,7 +30,9 @@ _AT_ONCE: Final = 500  # letters between two notes of how far it is
 _PATIENCE: Final = 20.0  # seconds for one answer of Kafka
 _POLL: Final = 0.2
 
-_Notes = dict[int, tuple[int, str]]  # by partition the offset behind what is stored, and the text noted with it
+_Notes = dict[
+    int, tuple[int, str]
+]  # by partition the offset behind what is stored, and the text noted with it
 
 
 class Bridged(NamedTuple):
@@ -141,7 +143,9 @@ class _Source:
         self._begun: dict[int, int] = {}  # partition -> offset of what is not noted as stored
         self._next: dict[int, int] = {}  # partition -> offset behind what was taken
         self._ended: set[int] = set()  # partitions that were read to their ends
-        self.behind: int | None = None  # the sequence of the stream behind which some of them may be stored already
+        self.behind: int | None = (
+            None  # the sequence of the stream behind which some of them may be stored already
+        )
 
     def __enter__(self) -> _Source:
         try:

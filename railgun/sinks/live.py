@@ -64,7 +64,10 @@ def make_dead_letter_topic(sink: StreamSink, rg: Railgun) -> None:
         topics.create_dead_letters(topic, change=not sink.dead_letters)
     except TopicError as error:
         if error.error.code() not in PERMISSION:
-            raise SinkRefused(sink.name, f"the sink {sink.name} has no place for dead letters: {error}") from error
+            raise SinkRefused(
+                sink.name, f"the sink {sink.name} has no place for dead letters: {error}"
+            ) from error
         logger.warning(
-            "%s: Kafka Connect makes it, as the brokers' defaults are; dead letters above their message.max.bytes are lost", error
+            "%s: Kafka Connect makes it, as the brokers' defaults are; dead letters above their message.max.bytes are lost",
+            error,
         )

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import (
     AliasChoices,
+    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
@@ -386,3 +387,69 @@ class Values(BaseModel):
 def test_a_value_that_does_not_fit_is_refused(events: Events, make: Callable[[], Values]) -> None:
     with pytest.raises(InvalidEvent, match="this Values is not a valid event"):
         events.payload(make())
+
+
+class Changing(BaseModel):
+    """A model that fastavro writes, because of its lists; it would write nearly anything."""
+
+    number: int = 0
+    flag: bool = False
+    at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
+    local: NaiveDatetime = datetime(2020, 1, 1)  # noqa: DTZ001 - that is the point
+    day: date = date(2020, 1, 1)
+    clock: time = time(1)
+    key: uuid.UUID = uuid.UUID(int=0)
+    line: Line | None = None
+    lines: list[Line] = []
+    numbers: list[int] = []
+    tags: set[str] = set()
+    maybe: int | None = None
+    totals: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("number", 1.5), ("number", True), ("number", uuid.UUID(int=3)), ("flag", "false"), ("flag", 0), ("flag", None), ("at", 5), ("at", True),
+        ("local", 5), ("day", 5), ("day", datetime(2026, 1, 1, 12, tzinfo=UTC)), ("clock", 5), ("key", "text"), ("line", 5), ("line", {"sku": "a"}),
+        ("lines", [5]), ("lines", {"a": 1}), ("numbers", b"bytes"), ("numbers", [1.5]), ("numbers", {1: 2}), ("tags", "text"), ("maybe", 1.5),
+        ("totals", {"a": 1.5}), ("totals", [1]),
+    ],
+)  # fmt: skip
+def test_a_model_that_was_changed_to_a_wrong_type_is_not_an_event(
+    events: Events, field: str, value: Any
+) -> None:
+    """Nothing of it is rounded, cut or written as something that nobody can read."""
+    event = Changing()
+    assert events.decode(events.payload(event), Changing) == event
+    setattr(event, field, value)
+    with pytest.raises(InvalidEvent, match="this Changing is not a valid event"):
+        events.payload(event)
+
+
+def test_fields_are_read_by_their_names_and_not_by_aliases_of_others(events: Events) -> None:
+    class Swapped(BaseModel):
+        a: int = Field(alias="b")
+        b: int = Field(alias="a")
+        first: int = Field(default=0, validation_alias=AliasPath("all", 0))
+        all: list[int] = []
+
+    event = Swapped.model_validate({"b": 1, "a": 2, "all": [3]})
+    event.first = 4
+    assert events.decode(events.payload(event), Swapped) == event
+
+
+def test_members_of_enums_may_be_held_by_their_values(events: Events) -> None:
+    class Painted(BaseModel):
+        model_config = ConfigDict(use_enum_values=True, validate_default=True)
+        colour: Colour
+        other: Colour | None = None
+        usual: Colour = Colour.RED
+        all: list[Colour] = []
+
+    event = Painted(colour=Colour.BLUE, other=Colour.RED, all=[Colour.RED])
+    assert event.colour == 2  # type: ignore[comparison-overlap]
+    assert events.decode(events.payload(event), Painted) == event
+    event.colour = "green"  # type: ignore[assignment]
+    with pytest.raises(InvalidEvent, match="'green' is not a valid"):
+        events.payload(event)

@@ -121,9 +121,7 @@ def test_a_password_with_odd_characters_is_never_shown(form: str) -> None:
     secret = "hunter2"
     url = f"http://reader:{form.format(secret)}@127.0.0.1:1/apis?key={secret}"
     with pytest.raises((ConfigError, RegistryUnavailable)) as told:
-        registry = SchemaRegistry(url, timeout=1)
-        assert repr(registry) == "SchemaRegistry('http://127.0.0.1:1/apis')"
-        registry.schema(1)
+        SchemaRegistry(url, timeout=1).schema(1)
     assert secret not in "".join(traceback.format_exception(told.value))
     assert "127.0.0.1:1" in str(told.value)
 

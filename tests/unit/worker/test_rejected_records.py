@@ -35,7 +35,11 @@ class CountingProducer:
 @pytest.mark.parametrize(
     "header, count, value",
     [
-        (("abcdefghij", b"0123456789" * 7), 99_990, 89_300),  # as many as clients read, to the last byte of a record
+        (
+            ("abcdefghij", b"0123456789" * 7),
+            99_990,
+            89_300,
+        ),  # as many as clients read, to the last byte of a record
         (("\N{GRINNING FACE}" * 21, b""), 99_000, 1_000),
         (("a", None), 100_000, LARGEST_BODY - 120_000),
         (("a", b"b"), 1, LARGEST_BODY - 10),
