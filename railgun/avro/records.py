@@ -26,6 +26,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
+_NAMED: Final = "__named_schemas"  # of fastavro: the records and enums inside of a parsed schema
 _EMPTY: Final = (list, dict, set, frozenset, tuple)  # factories whose value is known: nothing
 
 
@@ -192,6 +193,8 @@ def for_reading(schema: Any) -> Any:
         key: for_reading(value) if key in ("type", "items", "values") else value
         for key, value in schema.items()
     }
+    if _NAMED in schema:  # where fastavro looks for a record that is met again, by its name
+        changed[_NAMED] = {name: for_reading(one) for name, one in schema[_NAMED].items()}
     if "fields" in schema:
         changed["fields"] = [
             {**for_reading(field), **({"default": MISSING} if "default" in field else {})}

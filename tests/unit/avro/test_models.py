@@ -177,6 +177,52 @@ class _InMemory:
 _EVENTS = Events(_InMemory())
 
 
+class Part(BaseModel):
+    sku: str
+    parts: list[Part] = []
+
+
+class PartLater(BaseModel):
+    __avro_name__ = "Part"
+    sku: str
+    parts: list[PartLater] = []
+    seal: bytes = b"\xff"
+    at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
+    day: date = date(2020, 1, 1)
+    clock: time = time(1)
+    price: Money = Decimal("1.50")
+    ratio: float | int = 2**60 + 1
+
+
+def test_a_record_that_is_met_twice_has_the_defaults_of_the_model_each_time(tmp_path: Path) -> None:
+    """Its schema is written out once, where it is met first, and has its name alone in all other places."""
+
+    class Whole(BaseModel):
+        first: Part
+        second: Part
+        several: dict[str, Part]
+
+    class WholeLater(BaseModel):
+        __avro_name__ = "Whole"
+        first: PartLater
+        second: PartLater
+        several: dict[str, PartLater]
+
+    events = Events(SchemaFolder(tmp_path))
+    old, new = (
+        [
+            model(sku="a"),
+            model(sku="b", parts=[model(sku="c", parts=[model(sku="d")])]),
+            {"e": model(sku="e")},
+        ]
+        for model in (Part, PartLater)
+    )
+    written = events.payload(Whole(first=old[0], second=old[1], several=old[2]))
+    later = WholeLater(first=new[0], second=new[1], several=new[2])
+    assert events.decode(written, WholeLater) == later
+    assert events.decode(events.payload(later), Whole) == events.decode(written, Whole)
+
+
 @pytest.mark.filterwarnings(
     "ignore:Unknown local-timestamp-micros"
 )  # the package knows only some logical types
