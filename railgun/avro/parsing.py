@@ -14,6 +14,9 @@ from railgun.errors import ConfigError
 
 AvroSchema = Mapping[str, Any] | Sequence[Any] | str
 
+NAMED: Final = (
+    "__named_schemas"  # fastavro's mark: the records and enums inside of a parsed schema, by their names
+)
 FINGERPRINTS: Final = range(2**31)  # what readers in Java and Spark take for an id: four bytes, not negative
 _NO_SCHEMA: Final = (
     *(ValueError, KeyError, TypeError, AttributeError, RecursionError),

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from railgun.avro.errors import InvalidModel
 from railgun.avro.mapping import mapped
 from railgun.avro.naming import is_name, record_name
-from railgun.avro.parsing import parsed
+from railgun.avro.parsing import NAMED, parsed
 from railgun.avro.scalars import Convert, Mapped, NoSuchType
 
 
@@ -26,7 +26,6 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-_NAMED: Final = "__named_schemas"  # of fastavro: the records and enums inside of a parsed schema
 _EMPTY: Final = (list, dict, set, frozenset, tuple)  # factories whose value is known: nothing
 
 
@@ -193,8 +192,8 @@ def for_reading(schema: Any) -> Any:
         key: for_reading(value) if key in ("type", "items", "values") else value
         for key, value in schema.items()
     }
-    if _NAMED in schema:  # where fastavro looks for a record that is met again, by its name
-        changed[_NAMED] = {name: for_reading(one) for name, one in schema[_NAMED].items()}
+    if NAMED in schema:  # where fastavro looks for a record that is met again, by its name
+        changed[NAMED] = {name: for_reading(one) for name, one in schema[NAMED].items()}
     if "fields" in schema:
         changed["fields"] = [
             {**for_reading(field), **({"default": MISSING} if "default" in field else {})}

@@ -6,11 +6,12 @@ import errno
 import json
 import os
 import threading
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field, create_model
 
 from railgun.avro import (
     Events,
@@ -70,6 +71,37 @@ def test_a_version_that_breaks_with_another_is_refused_in_words(tmp_path: Path) 
     assert "the field why has no default" in text
     assert "amount was plain and became timestamp-micros" in text
     assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
+
+
+def versions(**fields: Any) -> type[BaseModel]:
+    return create_model("Version", **fields)
+
+
+Counted = create_model("Counted", at=(int, 0))
+Timed = create_model("Counted", at=(datetime, datetime(2020, 1, 1, tzinfo=UTC)))
+_RENAMED: Any = Field(default=datetime(2020, 1, 1, tzinfo=UTC), validation_alias=AliasChoices("new", "old"))
+
+
+@pytest.mark.parametrize(
+    "old, new, reason",
+    [
+        (versions(a=(Counted, ...), b=(Counted, ...)), versions(b=(Timed, ...), a=(Timed, ...)), r"b\.at was plain and became timestamp"),
+        (versions(a=(list[Counted], ...), b=(Counted, ...)), versions(b=(Timed, ...), a=(list[Timed], ...)), r"b\.at was plain"),
+        (versions(old=(int, 0)), versions(new=(datetime, _RENAMED)), "new was plain and became timestamp"),
+        (versions(a=(bytes, b"")), versions(a=(str, "")), "a was bytes and became string"),
+        (versions(a=(bytes | None, None)), versions(a=(str | None, None)), "a was bytes and became string"),
+    ],
+)  # fmt: skip
+def test_a_change_that_avro_would_read_without_an_error_is_refused_wherever_it_is(
+    tmp_path: Path, old: type[BaseModel], new: type[BaseModel], reason: str
+) -> None:
+    """In a record that has its name alone there, behind an alias, in a union."""
+    Events(SchemaFolder(tmp_path)).use(old)
+    with pytest.raises(IncompatibleSchema, match=reason):
+        Events(SchemaFolder(tmp_path, compatibility="BACKWARD")).use(new)
+    if "string" in reason:
+        Events(SchemaFolder(tmp_path / "other")).use(new)
+        Events(SchemaFolder(tmp_path / "other", compatibility="BACKWARD")).use(old)
 
 
 @pytest.mark.parametrize(
