@@ -24,8 +24,9 @@ from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
 from railgun.avro.naming import record_name
 from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, holds_itself, parsed
 from railgun.avro.quick_writing import quick_writer
-from railgun.avro.records import Record, for_reading, record_of
+from railgun.avro.records import Record, record_of
 from railgun.avro.registry import Registry
+from railgun.avro.resolving import as_read, as_written
 from railgun.errors import ConfigError
 
 M = TypeVar("M", bound=BaseModel)
@@ -33,6 +34,7 @@ CONTENT_TYPE: Final = "Content-Type"
 # fastavro's compiled reader has no limit of its own, and ends the process where the stack does: after some thousand levels of a record that holds
 # itself, each of a byte at least. Longer payloads of such records are read by its twin in Python, which meets Python's limit.
 _SAFE_BYTES: Final = 250
+_LONGEST_REASON: Final = 500
 _TOO_DEEP: Final = "it is nested too deeply"
 _DAMAGE: Final = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError)
 
@@ -75,7 +77,7 @@ class _Reader:
         self.record: Record
         self.record, _ = record_of(model)
         self.own = parsed(self.record.schema)
-        self.schema = for_reading(self.own)
+        self.schema = as_read(self.own)
 
 
 class _Plan(NamedTuple):
@@ -215,8 +217,10 @@ class Events:
             if record_name(model) == name:
                 reader = self._reader(model)
                 same = fingerprint(written) == fingerprint(reader.own)
-                schema = None if same else reader.schema
-                return _Plan(written, schema, reader.record.event, holds_itself(written))
+                nested = holds_itself(written)
+                if same:
+                    return _Plan(written, None, reader.record.event, nested)
+                return _Plan(as_written(written), reader.schema, reader.record.event, nested)
         names = ", ".join(map(record_name, models))
         raise UnreadableEvent(f"it is a {name}, and {names} is wanted", schema_id=number)
 
@@ -256,7 +260,8 @@ def _read(payload: bytes, number: int, plan: _Plan) -> Any:
     try:
         found = read(source, plan.written, plan.schema, return_record_name=True)
     except SchemaResolutionError as error:
-        raise UnreadableEvent(f"its schema {number} is not compatible: {error}", schema_id=number) from error
+        said = str(error)[:_LONGEST_REASON]  # it quotes both schemas
+        raise UnreadableEvent(f"its schema {number} is not compatible: {said}", schema_id=number) from error
     except _DAMAGE as error:
         raise UnreadableEvent(
             f"it is not what its schema {number} says ({error!r})", schema_id=number

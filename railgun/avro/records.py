@@ -14,18 +14,10 @@ from pydantic.fields import FieldInfo
 from railgun.avro.errors import InvalidModel
 from railgun.avro.mapping import mapped
 from railgun.avro.naming import is_name, record_name
-from railgun.avro.parsing import NAMED, parsed
+from railgun.avro.parsing import parsed
+from railgun.avro.resolving import MISSING
 from railgun.avro.scalars import Convert, Mapped, NoSuchType
 
-
-class _Missing:
-    """The only value of its class: a field that the writer did not have."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
 _EMPTY: Final = (list, dict, set, frozenset, tuple)  # factories whose value is known: nothing
 
 
@@ -176,30 +168,6 @@ def record_of(model: type[BaseModel]) -> tuple[Record, RecordNames]:
     record = names.records[record_name(model)]
     parsed(record.schema, f"what {model.__name__} was mapped to")
     return record, names
-
-
-def for_reading(schema: Any) -> Any:
-    """A parsed schema to resolve others to: what a writer did not have is :data:`MISSING`, and the model has its default for it.
-
-    fastavro gives a default as it is in the schema, also where that is the JSON of a time. Of a union it takes the first branch that could hold
-    what was written, so a double comes last: an integer would become one, and lose digits.
-    """
-    if isinstance(schema, list):
-        return [for_reading(one) for one in sorted(schema, key=lambda one: one == "double")]
-    if not isinstance(schema, dict):
-        return schema
-    changed = {
-        key: for_reading(value) if key in ("type", "items", "values") else value
-        for key, value in schema.items()
-    }
-    if NAMED in schema:  # where fastavro looks for a record that is met again, by its name
-        changed[NAMED] = {name: for_reading(one) for name, one in schema[NAMED].items()}
-    if "fields" in schema:
-        changed["fields"] = [
-            {**for_reading(field), **({"default": MISSING} if "default" in field else {})}
-            for field in schema["fields"]
-        ]
-    return changed
 
 
 def check_model(model: type[BaseModel]) -> None:

@@ -25,6 +25,7 @@ from pydantic import (
     NaiveDatetime,
     PlainSerializer,
     RootModel,
+    create_model,
     field_serializer,
 )
 
@@ -221,6 +222,37 @@ def test_a_record_that_is_met_twice_has_the_defaults_of_the_model_each_time(tmp_
     later = WholeLater(first=new[0], second=new[1], several=new[2])
     assert events.decode(written, WholeLater) == later
     assert events.decode(events.payload(later), Whole) == events.decode(written, Whole)
+
+
+_PLACES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "plain": (lambda kind: kind, lambda value: value),
+    "optional": (lambda kind: kind | None, lambda value: value),
+    "union": (lambda kind: kind | int | None, lambda value: value),
+    "items": (lambda kind: list[kind], lambda value: [value, value]),
+    "optional items": (lambda kind: list[kind | None], lambda value: [None, value]),
+    "optional list": (lambda kind: list[kind] | None, lambda value: [value]),
+    "values": (lambda kind: dict[str, kind], lambda value: {"a": value}),
+}
+
+
+@pytest.mark.parametrize("kinds", [(Part, PartLater), (Shade, Shade)], ids=["model", "enum"])
+@pytest.mark.parametrize("one", _PLACES)
+@pytest.mark.parametrize("other", _PLACES)
+def test_fields_of_one_type_may_change_their_places(
+    tmp_path: Path, one: str, other: str, kinds: tuple[Any, Any]
+) -> None:
+    """What one version writes out is no more than a name in the other one."""
+    models, made = [], []
+    for names, kind in zip((("a", "b"), ("b", "a")), kinds, strict=True):
+        value = Shade.LIGHT if kind is Shade else kind(sku="x", parts=[kind(sku="y")] * 100)
+        shapes = {"a": _PLACES[one], "b": _PLACES[other]}
+        fields: Any = {name: (shapes[name][0](kind), ...) for name in names}
+        models.append(create_model("Moved", more=(int, 0) if kind is PartLater else (int, 1), **fields))
+        made.append(models[-1](**{name: shapes[name][1](value) for name in names}, more=5))
+    events = Events(SchemaFolder(tmp_path))
+    for event in made:
+        for model, wanted in zip(models, made, strict=True):
+            assert events.decode(events.payload(event), model) == wanted
 
 
 @pytest.mark.filterwarnings(
