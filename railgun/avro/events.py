@@ -15,7 +15,6 @@ from types import UnionType
 from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import fastavro
-from fastavro._read_py import schemaless_reader as read_in_python
 from fastavro.read import SchemaResolutionError
 from pydantic import BaseModel, TypeAdapter
 
@@ -26,14 +25,11 @@ from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, holds_its
 from railgun.avro.quick_writing import quick_writer
 from railgun.avro.records import Record, record_of
 from railgun.avro.registry import Registry
-from railgun.avro.resolving import as_read, as_written
+from railgun.avro.resolving import as_read, as_written, read
 from railgun.errors import ConfigError
 
 M = TypeVar("M", bound=BaseModel)
 CONTENT_TYPE: Final = "Content-Type"
-# fastavro's compiled reader has no limit of its own, and ends the process where the stack does: after some thousand levels of a record that holds
-# itself, each of a byte at least. Longer payloads of such records are read by its twin in Python, which meets Python's limit.
-_SAFE_BYTES: Final = 250
 _LONGEST_REASON: Final = 500
 _TOO_DEEP: Final = "it is nested too deeply"
 _DAMAGE: Final = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError)
@@ -254,11 +250,10 @@ def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
 
 
 def _read(payload: bytes, number: int, plan: _Plan) -> Any:
-    read = read_in_python if plan.nested and len(payload) > _SAFE_BYTES else fastavro.schemaless_reader
     source = io.BytesIO(payload)
     source.seek(framing.SIZE)
     try:
-        found = read(source, plan.written, plan.schema, return_record_name=True)
+        found = read(source, plan.written, plan.schema, nested=plan.nested, names=True)
     except SchemaResolutionError as error:
         said = str(error)[:_LONGEST_REASON]  # it quotes both schemas
         raise UnreadableEvent(f"its schema {number} is not compatible: {said}", schema_id=number) from error

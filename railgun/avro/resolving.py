@@ -1,13 +1,18 @@
-"""Two versions of a schema as fastavro is given them, to read what was written with one as the other.
+"""Reading by two versions of a schema: what was written with one, as the other.
 
 A record or an enum that a schema has in several places is written out in the first of them, and is a name in the others. fastavro meets a name on
-one side and what it stands for on the other where a new version has its fields in another order, and fails, or misses defaults (seen with 1.12).
+one side and what it stands for on the other where a new version has its fields in another order, and fails if it is to name records, or misses
+defaults (seen with 1.13).
 So both sides are given without names: what a name stands for is in its place, each time the same object, also inside of itself.
 """
 
 from __future__ import annotations
 
+import io
 from typing import Any, Final
+
+import fastavro
+from fastavro._read_py import schemaless_reader as read_in_python
 
 from railgun.avro.parsing import NAMED
 
@@ -23,6 +28,20 @@ MISSING: Final = _Missing()
 # fastavro compares both sides first. They hold themselves: it must find a difference before it follows them.
 _SIDE: Final = "__railgun_side"
 _TYPES: Final = ("type", "items", "values")
+# fastavro's compiled reader has no limit of its own, and ends the process where the stack does: after some thousand levels of a record that holds
+# itself, each of a byte at least. More bytes of such records are read by its twin in Python, which meets Python's limit.
+_SAFE_BYTES: Final = 250
+
+
+def read(source: io.BytesIO, written: Any, wanted: Any, *, nested: bool, names: bool = False) -> Any:
+    """What is in there from where it stands, written by one schema, as another one wants it, or as it is if that is None.
+
+    ``nested``: whether a record of it may hold one of its kind; ``names``: whether records in unions come with their names. Raises what fastavro
+    raises, and RecursionError for what is nested too deeply.
+    """
+    deep = nested and source.getbuffer().nbytes > _SAFE_BYTES
+    reader = read_in_python if deep else fastavro.schemaless_reader
+    return reader(source, written, wanted, return_record_name=names)
 
 
 def as_written(schema: Any) -> Any:
