@@ -5,7 +5,9 @@ What a real Connect cannot be made to say at will, a rebalance above all, a smal
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 import traceback
 from collections.abc import Iterator
@@ -90,6 +92,32 @@ def test_one_that_does_nothing_else_is_unreachable_in_a_bounded_time(server: Ans
     server.given = [REBALANCE]
     with Connect(server.url, timeout=0.5) as connect, pytest.raises(ConnectUnreachable, match="was busy"):
         connect.list()
+
+
+def test_an_answer_that_never_ends_is_not_waited_for() -> None:
+    """Each part of it comes in time."""
+    ended = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        with listening.accept()[0] as one:
+            one.recv(65_536)
+            one.sendall(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+            )
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.02):
+                    one.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dripping = threading.Thread(target=drip, args=(listening,))
+        dripping.start()
+        try:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            with Connect(url, timeout=0.3) as connect, pytest.raises(ConnectUnreachable, match="in time"):
+                connect.list()
+        finally:
+            ended.set()
+            dripping.join(10)
 
 
 def test_a_refusal_is_told_in_connects_words(server: Answers) -> None:
