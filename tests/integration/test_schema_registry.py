@@ -110,7 +110,7 @@ def test_an_address_that_is_no_registry(local: EmbeddedRegistry) -> None:
     with avro.SchemaRegistry(local.url.removesuffix("/apis/ccompat/v7"), timeout=30) as wrong:
         with pytest.raises(avro.RegistryUnavailable, match="it answers 40"):
             wrong.use("Placed", {"type": "record", "name": "Placed", "fields": []})
-    with pytest.raises(railgun.ConfigError, match="is not a valid registry"):
+    with pytest.raises(railgun.ConfigError, match="is not a valid address of a registry"):
         avro.SchemaRegistry("localhost:8081")
 
 
