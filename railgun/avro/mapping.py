@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
 from railgun.avro.naming import is_name, record_name
-from railgun.avro.scalars import SCALARS, Convert, Mapped, NoSuchType, decimal
+from railgun.avro.scalars import CHECKS, SCALARS, Convert, Mapped, NoSuchType, decimal
 
 _ARRAYS: dict[Any, type] = {
     list: list,
@@ -102,18 +102,23 @@ def _array(origin: Any, arguments: tuple[Any, ...], records: Records, place: str
     return Mapped(
         {"type": "array", "items": item.schema},
         (make,),
-        _writing_array(make, write),
+        _writing_array(write),
         _reading_array(make, read),
         lambda value: [item.default(one) for one in _in_order(value)],
     )
 
 
-def _writing_array(make: type, write: Convert | None) -> Convert | None:
+def _writing_array(write: Convert | None) -> Convert:
+    # Always a list of its own: a tuple would be taken for a value with the name of its branch.
     if write is None:
-        return lambda value: list(
-            _items(value)
-        )  # a tuple would be taken for a value with the name of its branch
-    return lambda value: [write(one) for one in _items(value)]
+        return lambda value: list(_items(value))
+    kinds = {CHECKS.get(write)}
+
+    def written(value: Any) -> list[Any]:
+        items = list(_items(value))
+        return items if {*map(type, items)} <= kinds else [write(one) for one in items]
+
+    return written
 
 
 def _items(value: Any) -> Iterable[Any]:

@@ -47,6 +47,11 @@ def _logical(base: str, name: str, **more: int) -> dict[str, Any]:
     return {"type": base, "logicalType": name, **more}
 
 
+CHECKS: Final[
+    dict[Convert, type]
+] = {}  # functions that give each value of a type as it is, for lists of them
+
+
 def _only(kind: type) -> Convert:
     """A check that a value is of a type: models can be changed and made without one, and fastavro writes 1.5 as the long 1."""
 
@@ -55,6 +60,7 @@ def _only(kind: type) -> Convert:
             raise TypeError(f"{type(value).__name__} is not a valid {kind.__name__}")
         return value
 
+    CHECKS[check] = kind
     return check
 
 

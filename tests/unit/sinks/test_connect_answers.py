@@ -101,9 +101,7 @@ def test_an_answer_that_never_ends_is_not_waited_for() -> None:
     def drip(listening: socket.socket) -> None:
         with listening.accept()[0] as one:
             one.recv(65_536)
-            one.sendall(
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
-            )
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n")
             with contextlib.suppress(OSError):
                 while not ended.wait(0.02):
                     one.sendall(b" ")
