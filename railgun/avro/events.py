@@ -21,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter
 from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
 from railgun.avro.naming import record_name
-from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, holds_itself, parsed
+from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, has_endless_lists, holds_itself, parsed
 from railgun.avro.quick_writing import quick_writer
 from railgun.avro.records import Record, record_of
 from railgun.avro.registry import Registry
@@ -205,6 +205,8 @@ class Events:
         written = self._schemas.get(number)
         if written is None:
             written = self._schema(number)
+        if has_endless_lists(written):
+            raise UnreadableEvent(f"its schema {number} has a list of what takes no bytes", schema_id=number)
         models = _models(wanted)
         if not models:
             return _Plan(written, None, TypeAdapter(wanted).validate_python, holds_itself(written))

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from railgun.avro.errors import InvalidModel
 from railgun.avro.mapping import mapped
 from railgun.avro.naming import is_name, record_name
-from railgun.avro.parsing import parsed
+from railgun.avro.parsing import has_endless_lists, parsed
 from railgun.avro.resolving import MISSING
 from railgun.avro.scalars import Convert, Mapped, NoSuchType
 
@@ -166,7 +166,11 @@ def record_of(model: type[BaseModel]) -> tuple[Record, RecordNames]:
     names = RecordNames()
     names.of_model(model)
     record = names.records[record_name(model)]
-    parsed(record.schema, f"what {model.__name__} was mapped to")
+    if has_endless_lists(parsed(record.schema, f"what {model.__name__} was mapped to")):
+        raise InvalidModel(
+            model=model.__name__,
+            reason="a list of models without fields has no bytes for its items: count them instead",
+        )
     return record, names
 
 

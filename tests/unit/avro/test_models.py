@@ -361,6 +361,10 @@ class Box(BaseModel, Generic[T]):
     value: T
 
 
+class Nothing(BaseModel):
+    pass
+
+
 class Extra(BaseModel):
     model_config = ConfigDict(extra="allow")
 
@@ -428,6 +432,7 @@ def test_a_field_that_cannot_be_mapped_is_refused_by_name(annotation: Any, reaso
         (Serialized, "serializer"),
         (_with(Line | _Twin.Line), "two different types have this name"),
         (_with(int, __avro_name__="shop-1.Placed"), "is not a valid Avro name"),
+        (_with(dict[str, list[Nothing]]), "a list of models without fields"),
     ],
     ids=str,
 )
