@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
+from railgun.avro.parsing import NAMED
 from railgun.errors import ConfigError
 
 Compatibility = Literal["FULL", "BACKWARD", "FORWARD", "NONE"]
@@ -43,20 +44,26 @@ def unreadable(*, reader: Any, writer: Any) -> list[str]:
     """Why what was written with one schema cannot be read as another."""
     try:
         from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
+        from avro.errors import AvroException
         from avro.schema import parse
     except ImportError as error:
         raise ConfigError(
             "the package avro is missing, which compares schemas: pip install 'railgun[avro]'"
         ) from error
-    read, write = parse(json.dumps(_bare(reader))), parse(json.dumps(_bare(writer)))
     checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
-    result = checker.get_compatibility(read, write)
+    try:
+        read, write = parse(json.dumps(_bare(reader))), parse(json.dumps(_bare(writer)))
+        result = checker.get_compatibility(read, write)
+    except AvroException as error:  # of a schema that others made, and that fastavro takes
+        return [f"they cannot be compared ({error})"]
     found = (
         []
         if result.compatibility is SchemaCompatibilityType.compatible
         else _in_words(result, reader, writer)
     )
-    return found + [why for why in _logical_changes(reader, writer, "", set()) if why not in found]
+    reading, writing = (one.get(NAMED, {}) if isinstance(one, dict) else {} for one in (reader, writer))
+    changes = _logical_changes(_Two(reader, writer, (reading, writing)), "", set())
+    return found + [why for why in changes if why not in found]
 
 
 def _in_words(result: Any, reader: Any, writer: Any) -> list[str]:
@@ -89,28 +96,54 @@ def _place(location: str, reader: Any, writer: Any) -> str:
     return ".".join(names)
 
 
-def _logical_changes(reader: Any, writer: Any, place: str, seen: set[tuple[int, int]]) -> Iterator[str]:
+class _Two(NamedTuple):
+    """Two schemas that are compared, and the records and enums of each by their names: only the first place of one has more than its name."""
+
+    reader: Any
+    writer: Any
+    named: tuple[Mapping[str, Any], Mapping[str, Any]]
+
+    def inside(self, reader: Any, writer: Any) -> _Two:
+        reader, writer = (
+            known.get(one, one) if isinstance(one, str) else one
+            for one, known in zip((reader, writer), self.named, strict=True)
+        )
+        return self._replace(reader=reader, writer=writer)
+
+
+def _logical_changes(two: _Two, place: str, seen: set[tuple[int, int]]) -> Iterator[str]:
+    reader, writer, _ = two
     if (id(reader), id(writer)) in seen:
         return
     seen.add((id(reader), id(writer)))
     if isinstance(reader, list) or isinstance(writer, list):
         read, written = _branches(reader), _branches(writer)
+        if "bytes" in written and "string" in read and "bytes" not in read:
+            yield _no_text(place)
         for base in read.keys() & written.keys():
-            yield from _logical_changes(read[base], written[base], place, seen)
+            yield from _logical_changes(two.inside(read[base], written[base]), place, seen)
         return
     before, after = _logical_of(writer), _logical_of(reader)
     if before != after:
         yield f"{place or 'it'} was {before} and became {after}"
+    elif (reader, writer) == ("string", "bytes"):
+        yield _no_text(place)
     elif isinstance(reader, dict) and isinstance(writer, dict):
         for key in ("items", "values"):
             if key in reader and key in writer:
-                yield from _logical_changes(reader[key], writer[key], place, seen)
+                yield from _logical_changes(two.inside(reader[key], writer[key]), place, seen)
         written_fields = {field["name"]: field for field in writer.get("fields", ())}
         for field in reader.get("fields", ()):
-            other = written_fields.get(field["name"])
+            names = [field["name"], *field.get("aliases", ())]
+            other = next((written_fields[name] for name in names if name in written_fields), None)
             if other is not None:
                 inner = f"{place}.{field['name']}".lstrip(".")
-                yield from _logical_changes(field["type"], other["type"], inner, seen)
+                yield from _logical_changes(two.inside(field["type"], other["type"]), inner, seen)
+
+
+def _no_text(place: str) -> str:
+    """Avro itself reads bytes as a string, if they happen to be one."""
+    return f"{place or 'it'} was bytes and became string, and not all bytes are a text"
 
 
 def _branches(schema: Any) -> dict[str, Any]:

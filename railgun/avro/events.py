@@ -15,24 +15,22 @@ from types import UnionType
 from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import fastavro
-from fastavro._read_py import schemaless_reader as read_in_python
 from fastavro.read import SchemaResolutionError
 from pydantic import BaseModel, TypeAdapter
 
 from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
 from railgun.avro.naming import record_name
-from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, holds_itself, parsed
+from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, has_endless_lists, holds_itself, parsed
 from railgun.avro.quick_writing import quick_writer
-from railgun.avro.records import Record, for_reading, record_of
+from railgun.avro.records import Record, record_of
 from railgun.avro.registry import Registry
+from railgun.avro.resolving import as_read, as_written, read
 from railgun.errors import ConfigError
 
 M = TypeVar("M", bound=BaseModel)
 CONTENT_TYPE: Final = "Content-Type"
-# fastavro's compiled reader has no limit of its own, and ends the process where the stack does: after some thousand levels of a record that holds
-# itself, each of a byte at least. Longer payloads of such records are read by its twin in Python, which meets Python's limit.
-_SAFE_BYTES: Final = 250
+_LONGEST_REASON: Final = 500
 _TOO_DEEP: Final = "it is nested too deeply"
 _DAMAGE: Final = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError)
 
@@ -75,7 +73,7 @@ class _Reader:
         self.record: Record
         self.record, _ = record_of(model)
         self.own = parsed(self.record.schema)
-        self.schema = for_reading(self.own)
+        self.schema = as_read(self.own)
 
 
 class _Plan(NamedTuple):
@@ -207,6 +205,8 @@ class Events:
         written = self._schemas.get(number)
         if written is None:
             written = self._schema(number)
+        if has_endless_lists(written):
+            raise UnreadableEvent(f"its schema {number} has a list of what takes no bytes", schema_id=number)
         models = _models(wanted)
         if not models:
             return _Plan(written, None, TypeAdapter(wanted).validate_python, holds_itself(written))
@@ -215,8 +215,10 @@ class Events:
             if record_name(model) == name:
                 reader = self._reader(model)
                 same = fingerprint(written) == fingerprint(reader.own)
-                schema = None if same else reader.schema
-                return _Plan(written, schema, reader.record.event, holds_itself(written))
+                nested = holds_itself(written)
+                if same:
+                    return _Plan(written, None, reader.record.event, nested)
+                return _Plan(as_written(written), reader.schema, reader.record.event, nested)
         names = ", ".join(map(record_name, models))
         raise UnreadableEvent(f"it is a {name}, and {names} is wanted", schema_id=number)
 
@@ -250,13 +252,13 @@ def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
 
 
 def _read(payload: bytes, number: int, plan: _Plan) -> Any:
-    read = read_in_python if plan.nested and len(payload) > _SAFE_BYTES else fastavro.schemaless_reader
     source = io.BytesIO(payload)
     source.seek(framing.SIZE)
     try:
-        found = read(source, plan.written, plan.schema, return_record_name=True)
+        found = read(source, plan.written, plan.schema, nested=plan.nested, names=True)
     except SchemaResolutionError as error:
-        raise UnreadableEvent(f"its schema {number} is not compatible: {error}", schema_id=number) from error
+        said = str(error)[:_LONGEST_REASON]  # it quotes both schemas
+        raise UnreadableEvent(f"its schema {number} is not compatible: {said}", schema_id=number) from error
     except _DAMAGE as error:
         raise UnreadableEvent(
             f"it is not what its schema {number} says ({error!r})", schema_id=number

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
 from railgun.avro.naming import is_name, record_name
-from railgun.avro.scalars import SCALARS, Convert, Mapped, NoSuchType, decimal
+from railgun.avro.scalars import CHECKS, SCALARS, Convert, Mapped, NoSuchType, decimal
 
 _ARRAYS: dict[Any, type] = {
     list: list,
@@ -29,6 +29,7 @@ _ARRAYS: dict[Any, type] = {
     frozenset: frozenset,
     tuple: tuple,
 }
+_NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
 
 
 class Records(Protocol):
@@ -101,18 +102,31 @@ def _array(origin: Any, arguments: tuple[Any, ...], records: Records, place: str
     return Mapped(
         {"type": "array", "items": item.schema},
         (make,),
-        _writing_array(make, write),
+        _writing_array(write),
         _reading_array(make, read),
         lambda value: [item.default(one) for one in _in_order(value)],
     )
 
 
-def _writing_array(make: type, write: Convert | None) -> Convert | None:
+def _writing_array(write: Convert | None) -> Convert:
+    # Always a list of its own: a tuple would be taken for a value with the name of its branch.
     if write is None:
-        return (
-            None if make is list else list
-        )  # a tuple would be taken for a value with the name of its branch
-    return lambda value: [write(one) for one in value]
+        return lambda value: list(_items(value))
+    kinds = {CHECKS.get(write)}
+
+    def written(value: Any) -> list[Any]:
+        items = list(_items(value))
+        return items if {*map(type, items)} <= kinds else [write(one) for one in items]
+
+    return written
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """The items of a list, a set or the like; a text has items, too, and is none of these. Raises TypeError."""
+    if isinstance(value, _NO_LISTS):
+        raise TypeError(f"{type(value).__name__} is not a valid list")
+    items: Iterable[Any] = value
+    return items
 
 
 def _reading_array(make: type, read: Convert | None) -> Convert | None:
@@ -148,9 +162,10 @@ def _enum(enum: type[Enum], records: Records) -> Mapped:
     return Mapped(
         records.of_symbols(record_name(enum), names, enum),
         (enum,),
-        lambda value: value.name,
+        # With use_enum_values a model holds the values of the members.
+        lambda value: (value if isinstance(value, enum) else enum(value)).name,
         lambda value: value if isinstance(value, enum) else enum[value],
-        lambda value: value.name,
+        lambda value: (value if isinstance(value, enum) else enum(value)).name,
         branch=record_name(enum),
     )
 

@@ -14,6 +14,9 @@ from railgun.errors import ConfigError
 
 AvroSchema = Mapping[str, Any] | Sequence[Any] | str
 
+NAMED: Final = (
+    "__named_schemas"  # fastavro's mark: the records and enums inside of a parsed schema, by their names
+)
 FINGERPRINTS: Final = range(2**31)  # what readers in Java and Spark take for an id: four bytes, not negative
 _NO_SCHEMA: Final = (
     *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
@@ -50,6 +53,35 @@ def holds_itself(schema: Any, inside: frozenset[str] = frozenset()) -> bool:
         inside |= {schema["name"]}
         return any(holds_itself(field["type"], inside) for field in schema["fields"])
     return any(holds_itself(schema[key], inside) for key in ("type", "items", "values") if key in schema)
+
+
+def has_endless_lists(schema: Any) -> bool:
+    """Whether a value of a parsed schema may hold a list whose items take no bytes: a few damaged bytes claim billions of them, and no end of bytes ends it."""
+    return _has_endless_lists(schema, schema.get(NAMED, {}) if isinstance(schema, dict) else {})
+
+
+def _has_endless_lists(schema: Any, named: Mapping[str, Any]) -> bool:
+    if isinstance(schema, list):
+        return any(_has_endless_lists(one, named) for one in schema)
+    if not isinstance(schema, dict):
+        return False  # what a name stands for is written out elsewhere
+    if schema["type"] == "array" and _takes_no_bytes(schema["items"], named):
+        return True
+    inside = [field["type"] for field in schema.get("fields", ())]
+    inside += [schema[key] for key in ("type", "items", "values") if key in schema]
+    return any(_has_endless_lists(one, named) for one in inside)
+
+
+def _takes_no_bytes(schema: Any, named: Mapping[str, Any], inside: frozenset[str] = frozenset()) -> bool:
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "record":
+        if schema["name"] in inside:
+            return True  # nobody can write one that holds itself without an end
+        inside |= {schema["name"]}
+        return all(_takes_no_bytes(field["type"], named, inside) for field in schema["fields"])
+    if isinstance(kind, str) and kind in named:
+        return _takes_no_bytes(named[kind], named, inside)
+    return bool(kind == "null" or (kind == "fixed" and schema["size"] == 0))
 
 
 def fingerprint(schema: Any) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from railgun.avro.compiled_writing import WriteRecord, compiled_writer
-from railgun.avro.scalars import EPOCH, aware
+from railgun.avro.scalars import EPOCH, aware, day
 from railgun.protocol.varints import varint
 
 Write = Callable[[Any], bytes]
@@ -94,7 +94,7 @@ def _moment(value: datetime) -> bytes:
 
 
 def _day(value: date) -> bytes:
-    return _long(value.toordinal() - _FIRST_DAY)
+    return _long(day(value).toordinal() - _FIRST_DAY)
 
 
 def _uuid(value: UUID) -> bytes:

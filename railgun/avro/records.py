@@ -14,18 +14,10 @@ from pydantic.fields import FieldInfo
 from railgun.avro.errors import InvalidModel
 from railgun.avro.mapping import mapped
 from railgun.avro.naming import is_name, record_name
-from railgun.avro.parsing import parsed
+from railgun.avro.parsing import has_endless_lists, parsed
+from railgun.avro.resolving import MISSING
 from railgun.avro.scalars import Convert, Mapped, NoSuchType
 
-
-class _Missing:
-    """The only value of its class: a field that the writer did not have."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
 _EMPTY: Final = (list, dict, set, frozenset, tuple)  # factories whose value is known: nothing
 
 
@@ -95,6 +87,8 @@ class Record:
 
     def datum(self, event: BaseModel) -> dict[str, Any]:
         """The instance as fastavro writes it. Raises ValueError, TypeError or AttributeError for a value that is not of its type."""
+        if not isinstance(event, self.model):
+            raise TypeError(f"{type(event).__name__} is not a valid {self.model.__name__}")
         values = event.__dict__
         if not self._writes:
             return values
@@ -114,7 +108,10 @@ class Record:
 
     def event(self, datum: Any) -> Any:
         """An instance. Raises pydantic's ValidationError."""
-        return self.model.__pydantic_validator__.validate_python(self.values(datum), by_name=True)
+        # Never by alias: that of one field may be the name of another one.
+        return self.model.__pydantic_validator__.validate_python(
+            self.values(datum), by_alias=False, by_name=True
+        )
 
     def default_json(self, event: BaseModel) -> dict[str, Any]:
         """An instance as the default of a field."""
@@ -169,30 +166,12 @@ def record_of(model: type[BaseModel]) -> tuple[Record, RecordNames]:
     names = RecordNames()
     names.of_model(model)
     record = names.records[record_name(model)]
-    parsed(record.schema, f"what {model.__name__} was mapped to")
+    if has_endless_lists(parsed(record.schema, f"what {model.__name__} was mapped to")):
+        raise InvalidModel(
+            model=model.__name__,
+            reason="a list of models without fields has no bytes for its items: count them instead",
+        )
     return record, names
-
-
-def for_reading(schema: Any) -> Any:
-    """A parsed schema to resolve others to: what a writer did not have is :data:`MISSING`, and the model has its default for it.
-
-    fastavro gives a default as it is in the schema, also where that is the JSON of a time. Of a union it takes the first branch that could hold
-    what was written, so a double comes last: an integer would become one, and lose digits.
-    """
-    if isinstance(schema, list):
-        return [for_reading(one) for one in sorted(schema, key=lambda one: one == "double")]
-    if not isinstance(schema, dict):
-        return schema
-    changed = {
-        key: for_reading(value) if key in ("type", "items", "values") else value
-        for key, value in schema.items()
-    }
-    if "fields" in schema:
-        changed["fields"] = [
-            {**for_reading(field), **({"default": MISSING} if "default" in field else {})}
-            for field in schema["fields"]
-        ]
-    return changed
 
 
 def check_model(model: type[BaseModel]) -> None:

@@ -47,23 +47,53 @@ def _logical(base: str, name: str, **more: int) -> dict[str, Any]:
     return {"type": base, "logicalType": name, **more}
 
 
+CHECKS: Final[
+    dict[Convert, type]
+] = {}  # functions that give each value of a type as it is, for lists of them
+
+
+def _only(kind: type) -> Convert:
+    """A check that a value is of a type: models can be changed and made without one, and fastavro writes 1.5 as the long 1."""
+
+    def check(value: Any) -> Any:
+        if type(value) is not kind and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise TypeError(f"{type(value).__name__} is not a valid {kind.__name__}")
+        return value
+
+    CHECKS[check] = kind
+    return check
+
+
+def day(value: Any) -> Any:
+    """The value, if it is a date. Raises TypeError, also for a datetime: its time would be lost."""
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise TypeError(f"{type(value).__name__} is not a valid date")
+    return value
+
+
 def aware(value: Any) -> Any:
-    """The value, if it is a time that a reader can make again. Raises ValueError, OverflowError."""
-    if isinstance(value, datetime) and value.tzinfo is None:
+    """The value, if it is a time that a reader can make again. Raises ValueError, TypeError, OverflowError."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{type(value).__name__} is not a valid datetime")
+    if value.tzinfo is None:
         raise ValueError(f"{value} has no time zone: give one, or declare the field as NaiveDatetime")
-    if isinstance(value, datetime) and value.year in _EDGES:
+    if value.year in _EDGES:
         value.astimezone(UTC)  # OverflowError: no reader could make a datetime of it
     return value
 
 
 def _naive(value: Any) -> Any:
-    if isinstance(value, datetime) and value.tzinfo is not None:
+    if not isinstance(value, datetime):
+        raise TypeError(f"{type(value).__name__} is not a valid datetime")
+    if value.tzinfo is not None:
         raise ValueError(f"{value} has a time zone, and NaiveDatetime has none")
     return value
 
 
 def _without_zone(value: Any) -> Any:
-    if isinstance(value, time) and value.tzinfo is not None:
+    if not isinstance(value, time):
+        raise TypeError(f"{type(value).__name__} is not a valid time")
+    if value.tzinfo is not None:
         raise ValueError(f"{value} has a time zone: Avro's times of a day have none")
     return value
 
@@ -86,8 +116,8 @@ def _micros(value: time) -> int:
 
 SCALARS: Final[dict[Any, Mapped]] = {
     str: Mapped("string", (str,)),
-    bool: Mapped("boolean", (bool,)),
-    int: Mapped("long", (int,), default=_long),
+    bool: Mapped("boolean", (bool,), _only(bool)),
+    int: Mapped("long", (int,), _only(int), default=_long),
     float: Mapped("double", (float,), default=_finite),
     bytes: Mapped("bytes", (bytes,), default=lambda value: value.decode("latin-1")),
     type(None): Mapped("null", (type(None),)),
@@ -98,7 +128,7 @@ SCALARS: Final[dict[Any, Mapped]] = {
         default=lambda value: (aware(value) - EPOCH) // _MICROSECOND,
     ),
     date: Mapped(
-        _logical("int", "date"), (date,), default=lambda value: value.toordinal() - EPOCH.toordinal()
+        _logical("int", "date"), (date,), day, default=lambda value: value.toordinal() - EPOCH.toordinal()
     ),
     time: Mapped(
         _logical("long", "time-micros"),
@@ -106,7 +136,7 @@ SCALARS: Final[dict[Any, Mapped]] = {
         _without_zone,
         default=lambda value: _micros(_without_zone(value)),
     ),
-    UUID: Mapped(_logical("string", "uuid"), (UUID,), default=str),
+    UUID: Mapped(_logical("string", "uuid"), (UUID,), _only(UUID), default=str),
 }
 SCALARS[AwareDatetime] = SCALARS[datetime]
 SCALARS[NaiveDatetime] = Mapped(

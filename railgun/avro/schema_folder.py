@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from railgun.errors import ConfigError
 
 _ID: Final = "railgun-id"
 _SUFFIX: Final = ".avsc"
+_VERSION: Final = re.compile(r"[0-9]{1,9}")
 _ATTEMPTS: Final = 20  # of processes that add versions of one record at the same moment
 
 
@@ -79,10 +81,13 @@ class SchemaFolder:
 
     def versions(self, record: str) -> dict[int, str]:
         """The schemas of a record by their ids, as JSON, oldest first. Raises RegistryUnavailable."""
-        return {
-            fingerprint(self._read(file, record)): file.read_text(encoding="utf-8")
-            for file in self._files(record)
-        }
+        try:
+            return {
+                fingerprint(self._read(file, record)): file.read_text(encoding="utf-8")
+                for file in self._files(record)
+            }
+        except OSError as error:  # removed in this moment
+            raise self._unavailable(error) from error
 
     def _load(self) -> RegistryUnavailable | None:
         """Read all files; what is wrong with the first of those that cannot be read, which is no harm to the others."""
@@ -116,7 +121,7 @@ class SchemaFolder:
             found = [
                 file
                 for file in (self._folder / record).iterdir()
-                if file.suffix == _SUFFIX and file.stem.isdigit()
+                if file.suffix == _SUFFIX and _VERSION.fullmatch(file.stem)
             ]
         except FileNotFoundError:
             return []
@@ -142,7 +147,7 @@ class SchemaFolder:
             schema = parsed(given)
         except OSError as error:
             raise self._unavailable(error) from error
-        except (ValueError, ConfigError) as error:
+        except (ValueError, RecursionError, ConfigError) as error:
             raise self._refused(file, f"it is not a valid Avro schema ({error}): restore it") from error
         if full_name(schema) != record:
             raise self._refused(

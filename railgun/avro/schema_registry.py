@@ -44,10 +44,10 @@ class SchemaRegistry:
         check_level(compatibility)
         if timeout <= 0:
             raise ConfigError(f"{timeout} is not a valid timeout: give seconds")
-        if urlsplit(url).scheme not in _SCHEMES:
-            shown = url.rpartition("@")[2]  # without the password that it may have
+        if not _is_address(url):
             raise ConfigError(
-                f"{shown!r} is not a valid address of a registry: give one such as http://localhost:8081"
+                f"{_shown(url)!r} is not a valid address of a registry: give one such as http://localhost:8081, and a password "
+                "with other characters than letters and digits in config, as basic.auth.user.info"
             )
         self._compatibility = compatibility
         self._register = register
@@ -64,8 +64,7 @@ class SchemaRegistry:
         self._client()  # a setting that is wrong shows here
 
     def __repr__(self) -> str:
-        parts = urlsplit(self._url)  # without the password that it may have
-        return f"SchemaRegistry('{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}')"
+        return f"SchemaRegistry({_shown(self._url)!r})"
 
     def close(self) -> None:
         """Close the connections to the registry; the next call opens new ones."""
@@ -172,3 +171,26 @@ class SchemaRegistry:
                 except (ValueError, TypeError) as error:
                     raise ConfigError(f"{self!r} is not a valid registry: {error}") from error
             return self._made
+
+
+def _is_address(url: str) -> bool:
+    """Whether a request can go there; confluent-kafka's client takes several addresses, with commas between."""
+    try:
+        parts = [urlsplit(one.strip()) for one in url.split(",")]
+        return all(one.scheme in _SCHEMES and one.hostname and one.port != 0 for one in parts)
+    except ValueError:  # of the port: what is behind the colon of a password with a slash in it, say
+        return False
+
+
+def _shown(url: str) -> str:
+    """The address without an account and its password, whatever characters these have, and without parameters."""
+    parts = url.split(",")
+    if not all("://" in one for one in parts):
+        parts = [url]
+    return ",".join(_without_account(one) for one in parts)
+
+
+def _without_account(url: str) -> str:
+    head, _, host = url.rpartition("@")
+    scheme, separator, _ = head.partition("://")
+    return f"{scheme if separator else ''}{separator}{host.partition('?')[0]}"

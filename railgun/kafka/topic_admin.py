@@ -193,12 +193,18 @@ class Topics:
 
         How many copies must be in sync is left as it is: an existing topic may have fewer copies than new ones get.
         """
-        settings = log_settings(compacted=compacted)
+        self._create_or_alter(topic, log_settings(compacted=compacted))
+
+    def create_dead_letters(self, topic: str, *, change: bool) -> None:
+        """Create a topic of dead letters that takes records of every size; with ``change`` the existing one takes them, too."""
+        self._create_or_alter(topic, _SIZE, change=change)
+
+    def _create_or_alter(self, topic: str, settings: Mapping[str, str], *, change: bool = True) -> None:
         request = new_topic(TopicPlan(topic, 1, settings), self._replication_factor)
         future = self._admin.create_topics([request], operation_timeout=TIMEOUT, request_timeout=TIMEOUT)[
             topic
         ]
-        if not _settle(future, topic, "create", unless=(KafkaError.TOPIC_ALREADY_EXISTS,)):
+        if not _settle(future, topic, "create", unless=(KafkaError.TOPIC_ALREADY_EXISTS,)) and change:
             self._alter(topic, settings)
 
     def _alter(self, topic: str, settings: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ librdkafka = logging.getLogger("railgun.kafka.librdkafka")
 librdkafka.addFilter(lambda record: librdkafka.isEnabledFor(logging.DEBUG))
 
 _CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
-_PERMISSION = frozenset(
+PERMISSION = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -41,7 +41,7 @@ def in_words(error: KafkaError | KafkaException, doing: str) -> RailgunError:
     code = reason.code()
     if code in _CREDENTIALS:
         return NotAuthorized(f"Kafka refused the credentials: {reason.str()}")
-    if code in _PERMISSION:
+    if code in PERMISSION:
         return NotAuthorized(f"Kafka refused the permission while {doing}: {reason.str()}")
     if code == KafkaError.MSG_SIZE_TOO_LARGE:
         return MessageTooLarge(f"the record does not fit into the topic: {reason.str()}")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from railgun.client.facade.railgun import Railgun
 from railgun.sinks.errors import SinkError, SinkFailed, SinkNotFound, SinkRefused
-from railgun.sinks.live import incarnation_for, transport_of
+from railgun.sinks.live import incarnation_for, make_dead_letter_topic, transport_of
 from railgun.sinks.rest import Query, Refusal, Rest
 from railgun.sinks.secrets import ADVICE, is_reference
 from railgun.sinks.status import FAILED, RUNNING, SinkStatus, status_of
@@ -66,6 +66,8 @@ class Connect:
             )
         if known != config:
             self._validate(sink.name, config)
+        make_dead_letter_topic(sink, rg)
+        if known != config:
             self._ask(sink.name, "PUT", "connectors", sink.name, "config", body=config)
         return self._await(sink.name, _APPLIED, config)
 
@@ -83,18 +85,8 @@ class Connect:
                     f"Kafka Connect has no connector {plugin}: install the plugin, in a folder of its plugin.path",
                 ) from refusal
             raise SinkRefused(name, f"Kafka Connect refuses the sink {name}: {refusal.text}") from refusal
-        faults = []
-        for one in answer.get("configs", ()):
-            value = one.get("value") or {}
-            kind = (one.get("definition") or {}).get(
-                "type"
-            )  # null for a setting that the connector does not know
-            given = config.get(value.get("name", ""), "")
-            if kind == "PASSWORD" and given and not is_reference(given):
-                raise SinkRefused(
-                    name, f"the setting {value['name']} of the sink {name} holds a secret: {ADVICE}"
-                )
-            faults += [f"{value.get('name')}: {text}" for text in value.get("errors") or ()]
+        with self._rest.understood():
+            faults = _faults(name, config, answer)
         if faults:
             raise SinkRefused(name, f"the sink {name} is not a valid configuration: {'; '.join(faults)}")
 
@@ -107,11 +99,12 @@ class Connect:
     def list(self) -> list[SinkStatus]:
         """The sinks of this Connect, by name; connectors that others made are left out."""
         found = self._ask("", "GET", "connectors", expand=["info", "status"]) or {}
-        return [
-            status_of(one["info"]["config"], one.get("status", {}))
-            for _, one in sorted(found.items())
-            if STREAM in one.get("info", {}).get("config", {})
-        ]
+        with self._rest.understood():
+            return [
+                status_of(one["info"]["config"], one.get("status", {}))
+                for _, one in sorted(found.items())
+                if STREAM in one.get("info", {}).get("config", {})
+            ]
 
     # ------------------------------------------------------------ changing
 
@@ -159,11 +152,13 @@ class Connect:
 
     def _status(self, name: str, config: Mapping[str, str]) -> SinkStatus:
         try:
-            return status_of(config, self._rest.call("GET", "connectors", name, "status"))
+            told = self._rest.call("GET", "connectors", name, "status")
         except Refusal as refusal:
             if refusal.status == 404:  # applied in this moment: it has no status yet
                 return status_of(config, {})
             raise SinkRefused(name, f"Kafka Connect refuses to show {name}: {refusal.text}") from refusal
+        with self._rest.understood():
+            return status_of(config, told)
 
     def _ask(self, name: str, method: str, *path: str, body: Any = None, **query: Query) -> Any:
         try:
@@ -191,3 +186,20 @@ class Connect:
                     f"{self._rest.timeout:.0f} seconds: see `railgun sink status {name}` and Connect's log",
                 )
             time.sleep(_LOOK_EVERY)
+
+
+def _faults(name: str, config: Mapping[str, str], answer: Mapping[str, Any]) -> list[str]:
+    """What Connect says against a configuration. Raises SinkRefused for a secret in it."""
+    faults = []
+    for one in answer.get("configs", ()):
+        value = one.get("value") or {}
+        kind = (one.get("definition") or {}).get(
+            "type"
+        )  # null for a setting that the connector does not know
+        given = config.get(value.get("name", ""), "")
+        if kind == "PASSWORD" and given and not is_reference(given):
+            raise SinkRefused(
+                name, f"the setting {value['name']} of the sink {name} holds a secret: {ADVICE}"
+            )
+        faults += [f"{value.get('name')}: {text}" for text in value.get("errors") or ()]
+    return faults

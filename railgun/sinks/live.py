@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
+
+from confluent_kafka.admin import AdminClient
 
 from railgun.client.facade.railgun import Railgun
 from railgun.client.transports.kafka.kafka_transport import KafkaTransport
 from railgun.errors import ConfigError, StreamNotFound
+from railgun.kafka.topic_admin import TopicError, Topics
+from railgun.kafka.trouble import PERMISSION, librdkafka
+from railgun.sinks.errors import SinkRefused
 from railgun.sinks.jdbc_sink import JdbcSink
 from railgun.sinks.stream_sink import StreamSink
+
+logger = logging.getLogger(__name__)
 
 _TIMEOUT: Final = 30.0
 
@@ -41,3 +49,25 @@ def incarnation_for(sink: StreamSink, rg: Railgun) -> int:
     if incarnation is None:  # deleted in this moment
         raise StreamNotFound(404, 10059, "stream not found", stream=sink.stream)
     return incarnation
+
+
+def make_dead_letter_topic(sink: StreamSink, rg: Railgun) -> None:
+    """Make the topic of the sink's dead letters, or let it take large ones. Raises ConfigError, SinkRefused.
+
+    Connect would make it as the brokers' defaults are, and drop each letter above their limit (1 MB) with no more than a line in its log (seen). One that
+    was named by the user is left as it is.
+    """
+    transport = transport_of(rg)
+    topic = sink.dead_letter_topic(transport.names)
+    topics = Topics(AdminClient(transport.settings.admin(), logger=librdkafka), sink.dead_letter_copies)
+    try:
+        topics.create_dead_letters(topic, change=not sink.dead_letters)
+    except TopicError as error:
+        if error.error.code() not in PERMISSION:
+            raise SinkRefused(
+                sink.name, f"the sink {sink.name} has no place for dead letters: {error}"
+            ) from error
+        logger.warning(
+            "%s: Kafka Connect makes it, as the brokers' defaults are; dead letters above their message.max.bytes are lost",
+            error,
+        )

@@ -7,6 +7,8 @@ asked again until the time is over. Whatever else fails is told at once.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -43,10 +45,10 @@ class Rest:
             if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
                 raise ValueError("it names no host")
             self._client = httpx2.Client(base_url=url.rstrip("/"), timeout=timeout, follow_redirects=True)
-        except (ValueError, httpx2.InvalidURL) as error:
+        except (ValueError, httpx2.InvalidURL):
             raise ConfigError(
                 f"{self.url!r} is not a valid address of Kafka Connect: use http://host:8083"
-            ) from error
+            ) from None  # which may quote a part of a password
 
     def close(self) -> None:
         self._client.close()
@@ -57,7 +59,7 @@ class Rest:
         deadline = time.monotonic() + self.timeout
         while True:
             try:
-                answer = self._client.request(method, address, json=body, params=query)
+                answer = self._answer(method, address, body, query)
             except httpx2.RequestError as error:
                 raise ConnectUnreachable(
                     f"no Kafka Connect answers at {self.url} ({_in_words(error)}): start one (`railgun up --connect`), "
@@ -68,6 +70,28 @@ class Rest:
                 time.sleep(_PAUSE)
                 continue
             return self._read(answer, busy)
+
+    def _answer(self, method: str, address: str, body: Any, query: Mapping[str, Query]) -> httpx2.Response:
+        """The answer, all of it within the time-out: what the client waits for so long is each of its parts. Raises httpx2.RequestError."""
+        end = time.monotonic() + self.timeout
+        with self._client.stream(method, address, json=body, params=query) as answer:
+            content = bytearray()
+            for part in answer.iter_bytes():
+                content += part
+                if time.monotonic() > end:
+                    raise httpx2.ReadTimeout("the answer does not end", request=answer.request)
+            kind = answer.headers.get("Content-Type", "")
+            return httpx2.Response(answer.status_code, headers={"Content-Type": kind}, content=bytes(content))
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """What is in here takes an answer for one of Connect's. Raises ConnectUnreachable where it is none."""
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ConnectUnreachable(
+                f"what answers at {self.url} is not Kafka Connect: its answer has another form ({error!r})"
+            ) from error
 
     def _read(self, answer: httpx2.Response, busy: bool) -> Any:
         if busy:

@@ -16,20 +16,28 @@ from pydantic import AfterValidator
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z][\w.-]*:[^{}]+\}")
 _SECRET_WORDS: Final = (
     "password",
+    "passwd",
+    "pwd",
     "passphrase",
     "secret",
     "token",
     "credential",
     "user.info",  # of a schema registry: user:password
     "jaas",
-    "user.info",
     "api.key",
+    "api_key",
+    "apikey",
     "private.key",
     "access.key",
+    "account.key",
+    "keystore.key",
 )
-# user:password@host, Oracle's user/password@, or a parameter of that kind
 _IN_URL: Final = re.compile(
-    r"//[^/@\s]*:[^/@\s]*@|:thin:[^/@\s]+/[^@\s]+@|[?&;](?:password|passwd|pwd|sslpassword)=(?!\$\{)",
+    r"//[^/@\s]*:[^/@\s]*@"  # user:password@host
+    r"|//[^@\s?]*:(?!\d{1,5}[/,])[^@\s?]*@"  # the same with a slash in the password, which is none behind a port
+    r"|:(?:thin|oci8?):[^/@\s]+/[^@\s]+@"  # Oracle's user/password@
+    # … or a parameter: of an address, or of a list of them as MySQL's and SQL Server's drivers take it
+    r"|[?&;(,]\s*[\w.]*(?:password|passwd|pwd|secret|token|(?:access|account|api|client)key)\s*=\s*(?!\$\{)[^\s&;,)]",
     re.IGNORECASE,
 )
 ADVICE: Final = "give a reference that Connect resolves, such as ${env:PG_PASSWORD} or ${file:/etc/connect/pg.properties:password}"

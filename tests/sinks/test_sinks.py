@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import yaml
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from railgun.errors import ConfigError, StreamNotFound
 from railgun.kafka.embedded import free_port
@@ -76,6 +77,27 @@ def test_aborted_and_foreign_records_are_no_rows_and_damaged_ones_are_dead_lette
     assert dead_letters(parts.rg, sink.name, "LETTERS") == (0, 1), (
         "Connect wrote it twice, and it is stored once"
     )
+
+
+def test_dead_letters_are_as_large_as_messages(parts: SinkParts) -> None:
+    """Connect drops a letter for which its topic is too small, and goes on: brokers take a megabyte unless they are told otherwise."""
+    stream = parts.stream(max_msg_size=3_000_000)
+    settings = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    sink = parts.jdbc(stream, payload="fields", settings=settings)
+    small = NewTopic(sink.dead_letter_topic(parts.names), 1, 1, config={"max.message.bytes": "1048588"})
+    admin = AdminClient({"bootstrap.servers": parts.cell.bootstrap})
+    admin.create_topics([small])[small.topic].result(20)
+    parts.connect.apply(sink, parts.rg)
+    for payload in (b"x" * 2_000_000, b"small"):
+        parts.rg.publish(f"{stream.name.lower()}.a", payload)
+    broken = parts.rg.create_stream("LARGE_LETTERS", subjects=["large.>"], max_msg_size=3_000_000)
+
+    def arrived() -> bool:
+        dead_letters(parts.rg, sink.name, "LARGE_LETTERS")
+        return any(one.payload == b"small" for one in broken.read())
+
+    wait_until(arrived, "the second dead letter", 40)
+    assert [len(one.payload) for one in broken.read()] == [2_000_000, 5]
 
 
 def test_a_stream_that_was_made_anew_replaces_no_row_and_loses_none(parts: SinkParts) -> None:

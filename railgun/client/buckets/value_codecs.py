@@ -18,7 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from railgun.avro.parsing import AvroSchema, parsed
+from railgun.avro.parsing import AvroSchema, holds_itself, parsed
+from railgun.avro.resolving import read
 from railgun.client.buckets.codecs import from_base64, to_base64
 from railgun.client.publishing.arguments import payload_bytes
 from railgun.errors import ConfigError
@@ -29,6 +30,7 @@ _SINGLE_OBJECT: Final = (
 )
 _HEADER: Final = 10  # bytes of both
 _LARGEST: Final = 64 * 2**20
+_TOO_DEEP: Final = "it is nested too deeply"
 
 
 class ValueCodec(Protocol):
@@ -130,11 +132,14 @@ class AvroValues:
         for one in older:
             before = parsed(one)
             self._written_with.setdefault(_header_of(before), before)
+        self._may_nest = any(map(holds_itself, self._written_with.values()))
 
     def __repr__(self) -> str:
         return f"AvroValues({avro_schema.to_parsing_canonical_form(self._schema)})"
 
     def encode(self, value: Any) -> bytes:
+        if self._may_nest:
+            _check_depth(value)
         fastavro.validate(value, self._schema)  # the writer alone lets an int of 41 bits and the like pass
         out = io.BytesIO()
         out.write(self._header)
@@ -150,10 +155,28 @@ class AvroValues:
             raise ValueError(f"written with another schema (fingerprint {header[2:].hex()})")
         source = io.BytesIO(value)
         source.seek(_HEADER)
-        found = fastavro.schemaless_reader(source, written, None if written is self._schema else self._schema)
+        wanted = None if written is self._schema else self._schema
+        try:
+            found = read(source, written, wanted, nested=self._may_nest)
+        except RecursionError as error:
+            raise ValueError(_TOO_DEEP) from error
         if source.tell() != len(value):
             raise ValueError(f"{len(value) - source.tell()} bytes too many")
         return found
+
+
+def _check_depth(value: Any) -> None:
+    """Raises ValueError for a value that is nested so deeply that fastavro would end the process."""
+    try:
+        _look_into(value)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+
+
+def _look_into(value: Any) -> None:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for one in inside:
+        _look_into(one)
 
 
 class Base64Values:

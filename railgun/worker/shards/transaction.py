@@ -33,6 +33,7 @@ _DOUBTFUL_SECONDS: Final = 1.5  # less than a broker needs to come back
 _ABORT_SECONDS: Final = 5.0
 _ABORT_ATTEMPTS: Final = 3
 _ROOM_SECONDS: Final = 0.05
+_HEADER_LENGTHS: Final = 8  # bytes: a record may have a hundred thousand headers, and then these count
 
 
 class TransactionFailed(Exception):
@@ -251,10 +252,7 @@ class DrainWriter:
         place = rejected.place or f"{topic}/{self._partition}/{source.offset}"
         headers = [(REJECTED_REASON, rejected.reason.encode()[:1024]), (REJECTED_SOURCE, place.encode())]
         value, key = source.value, source.key
-        if (
-            len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in source.headers)
-            > LARGEST_BODY
-        ):
+        if len(value or b"") + len(key or b"") + sum(map(_bytes_of_header, source.headers)) > LARGEST_BODY:
             # A record that was barely small enough to be sent does not fit again with a reason beside it.
             self._produce_one(
                 self._names.rejected,
@@ -266,6 +264,12 @@ class DrainWriter:
         else:
             headers = [*source.headers, *headers]
             self._produce_one(self._names.rejected, value, key, self._partition, headers=headers)
+
+
+def _bytes_of_header(header: tuple[str, bytes | None]) -> int:
+    """The bytes of a header in a record, at most: name, value, and how long each of them is."""
+    name, value = header
+    return len(name.encode("utf-8")) + len(value or b"") + _HEADER_LENGTHS
 
 
 def reply_records(

@@ -181,3 +181,23 @@ def test_an_event_that_is_nested_without_end_is_not_written(events: Events) -> N
 def test_a_large_event_that_holds_others_of_its_kind_comes_back(events: Events) -> None:
     for tree in (_tree(50), Tree(children=[Tree(value=number) for number in range(5_000)])):
         assert events.decode(events.payload(tree), Tree) == tree
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "record", "name": "Nothing", "fields": []},
+        {"type": "record", "name": "Nothing", "fields": [{"name": "a", "type": {"type": "record", "name": "Less", "fields": []}}, {"name": "b", "type": "Less"}]},
+        {"type": "fixed", "name": "Nothing", "size": 0},
+        {"type": "record", "name": "Nothing", "fields": [{"name": "again", "type": "Nothing"}]},
+    ],
+)  # fmt: skip
+def test_a_list_that_no_end_of_bytes_would_end_is_not_read(tmp_path: Path, items: object) -> None:
+    """Ten damaged bytes would claim as many items as there are numbers."""
+    fields = [{"name": "all", "type": ["null", {"type": "array", "items": items}]}]
+    registry = SchemaFolder(tmp_path, compatibility="NONE")
+    number = registry.use("Listed", {"type": "record", "name": "Listed", "fields": fields})
+    endless = b"\0" + number.to_bytes(4, "big") + b"\2" + b"\xfe" * 9 + b"\1\0"
+    with pytest.raises(UnreadableEvent, match="a list of what takes no bytes"):
+        Events(registry).framed(endless, dict)

@@ -18,12 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import (
     AliasChoices,
+    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
     NaiveDatetime,
     PlainSerializer,
     RootModel,
+    create_model,
     field_serializer,
 )
 
@@ -176,6 +178,83 @@ class _InMemory:
 _EVENTS = Events(_InMemory())
 
 
+class Part(BaseModel):
+    sku: str
+    parts: list[Part] = []
+
+
+class PartLater(BaseModel):
+    __avro_name__ = "Part"
+    sku: str
+    parts: list[PartLater] = []
+    seal: bytes = b"\xff"
+    at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
+    day: date = date(2020, 1, 1)
+    clock: time = time(1)
+    price: Money = Decimal("1.50")
+    ratio: float | int = 2**60 + 1
+
+
+def test_a_record_that_is_met_twice_has_the_defaults_of_the_model_each_time(tmp_path: Path) -> None:
+    """Its schema is written out once, where it is met first, and has its name alone in all other places."""
+
+    class Whole(BaseModel):
+        first: Part
+        second: Part
+        several: dict[str, Part]
+
+    class WholeLater(BaseModel):
+        __avro_name__ = "Whole"
+        first: PartLater
+        second: PartLater
+        several: dict[str, PartLater]
+
+    events = Events(SchemaFolder(tmp_path))
+    old, new = (
+        [
+            model(sku="a"),
+            model(sku="b", parts=[model(sku="c", parts=[model(sku="d")])]),
+            {"e": model(sku="e")},
+        ]
+        for model in (Part, PartLater)
+    )
+    written = events.payload(Whole(first=old[0], second=old[1], several=old[2]))
+    later = WholeLater(first=new[0], second=new[1], several=new[2])
+    assert events.decode(written, WholeLater) == later
+    assert events.decode(events.payload(later), Whole) == events.decode(written, Whole)
+
+
+_PLACES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "plain": (lambda kind: kind, lambda value: value),
+    "optional": (lambda kind: kind | None, lambda value: value),
+    "union": (lambda kind: kind | int | None, lambda value: value),
+    "items": (lambda kind: list[kind], lambda value: [value, value]),
+    "optional items": (lambda kind: list[kind | None], lambda value: [None, value]),
+    "optional list": (lambda kind: list[kind] | None, lambda value: [value]),
+    "values": (lambda kind: dict[str, kind], lambda value: {"a": value}),
+}
+
+
+@pytest.mark.parametrize("kinds", [(Part, PartLater), (Shade, Shade)], ids=["model", "enum"])
+@pytest.mark.parametrize("one", _PLACES)
+@pytest.mark.parametrize("other", _PLACES)
+def test_fields_of_one_type_may_change_their_places(
+    tmp_path: Path, one: str, other: str, kinds: tuple[Any, Any]
+) -> None:
+    """What one version writes out is no more than a name in the other one."""
+    models, made = [], []
+    for names, kind in zip((("a", "b"), ("b", "a")), kinds, strict=True):
+        value = Shade.LIGHT if kind is Shade else kind(sku="x", parts=[kind(sku="y")] * 100)
+        shapes = {"a": _PLACES[one], "b": _PLACES[other]}
+        fields: Any = {name: (shapes[name][0](kind), ...) for name in names}
+        models.append(create_model("Moved", more=(int, 0) if kind is PartLater else (int, 1), **fields))
+        made.append(models[-1](**{name: shapes[name][1](value) for name in names}, more=5))
+    events = Events(SchemaFolder(tmp_path))
+    for event in made:
+        for model, wanted in zip(models, made, strict=True):
+            assert events.decode(events.payload(event), model) == wanted
+
+
 @pytest.mark.filterwarnings(
     "ignore:Unknown local-timestamp-micros"
 )  # the package knows only some logical types
@@ -282,6 +361,10 @@ class Box(BaseModel, Generic[T]):
     value: T
 
 
+class Nothing(BaseModel):
+    pass
+
+
 class Extra(BaseModel):
     model_config = ConfigDict(extra="allow")
 
@@ -349,6 +432,7 @@ def test_a_field_that_cannot_be_mapped_is_refused_by_name(annotation: Any, reaso
         (Serialized, "serializer"),
         (_with(Line | _Twin.Line), "two different types have this name"),
         (_with(int, __avro_name__="shop-1.Placed"), "is not a valid Avro name"),
+        (_with(dict[str, list[Nothing]]), "a list of models without fields"),
     ],
     ids=str,
 )
@@ -386,3 +470,69 @@ class Values(BaseModel):
 def test_a_value_that_does_not_fit_is_refused(events: Events, make: Callable[[], Values]) -> None:
     with pytest.raises(InvalidEvent, match="this Values is not a valid event"):
         events.payload(make())
+
+
+class Changing(BaseModel):
+    """A model that fastavro writes, because of its lists; it would write nearly anything."""
+
+    number: int = 0
+    flag: bool = False
+    at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
+    local: NaiveDatetime = datetime(2020, 1, 1)  # noqa: DTZ001 - that is the point
+    day: date = date(2020, 1, 1)
+    clock: time = time(1)
+    key: uuid.UUID = uuid.UUID(int=0)
+    line: Line | None = None
+    lines: list[Line] = []
+    numbers: list[int] = []
+    tags: set[str] = set()
+    maybe: int | None = None
+    totals: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("number", 1.5), ("number", True), ("number", uuid.UUID(int=3)), ("flag", "false"), ("flag", 0), ("flag", None), ("at", 5), ("at", True),
+        ("local", 5), ("day", 5), ("day", datetime(2026, 1, 1, 12, tzinfo=UTC)), ("clock", 5), ("key", "text"), ("line", 5), ("line", {"sku": "a"}),
+        ("lines", [5]), ("lines", {"a": 1}), ("numbers", b"bytes"), ("numbers", [1.5]), ("numbers", {1: 2}), ("tags", "text"), ("maybe", 1.5),
+        ("totals", {"a": 1.5}), ("totals", [1]),
+    ],
+)  # fmt: skip
+def test_a_model_that_was_changed_to_a_wrong_type_is_not_an_event(
+    events: Events, field: str, value: Any
+) -> None:
+    """Nothing of it is rounded, cut or written as something that nobody can read."""
+    event = Changing()
+    assert events.decode(events.payload(event), Changing) == event
+    setattr(event, field, value)
+    with pytest.raises(InvalidEvent, match="this Changing is not a valid event"):
+        events.payload(event)
+
+
+def test_fields_are_read_by_their_names_and_not_by_aliases_of_others(events: Events) -> None:
+    class Swapped(BaseModel):
+        a: int = Field(alias="b")
+        b: int = Field(alias="a")
+        first: int = Field(default=0, validation_alias=AliasPath("all", 0))
+        all: list[int] = []
+
+    event = Swapped.model_validate({"b": 1, "a": 2, "all": [3]})
+    event.first = 4
+    assert events.decode(events.payload(event), Swapped) == event
+
+
+def test_members_of_enums_may_be_held_by_their_values(events: Events) -> None:
+    class Painted(BaseModel):
+        model_config = ConfigDict(use_enum_values=True, validate_default=True)
+        colour: Colour
+        other: Colour | None = None
+        usual: Colour = Colour.RED
+        all: list[Colour] = []
+
+    event = Painted(colour=Colour.BLUE, other=Colour.RED, all=[Colour.RED])
+    assert event.colour == 2  # type: ignore[comparison-overlap]
+    assert events.decode(events.payload(event), Painted) == event
+    event.colour = "green"  # type: ignore[assignment]
+    with pytest.raises(InvalidEvent, match="'green' is not a valid"):
+        events.payload(event)

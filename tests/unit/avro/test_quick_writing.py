@@ -112,7 +112,7 @@ GOOD = {
         ("number", Digit.ONE), ("count", 2**63), ("count", -(2**70)), ("count", "5"), ("ratio", None), ("flag", None),
         ("data", bytearray(b"a")), ("data", None), ("at", None), ("at", date(2026, 1, 1)), ("key", None),
         ("at", datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))), ("sent", 5), ("sent", datetime(2026, 1, 1)),  # noqa: DTZ001
-        ("day", None), ("raw", "text"), ("other", "text"), ("sure", 1), ("sure", "yes"), ("due", 5), ("part", "x"),
+        ("day", None), ("day", datetime(2026, 1, 1, 12, tzinfo=UTC)), ("raw", "text"), ("other", "text"), ("sure", 1), ("sure", "yes"), ("due", 5), ("part", "x"),
     ],
 )  # fmt: skip
 def test_a_value_of_another_type_is_not_written(field: str, value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -112,3 +113,19 @@ def test_an_error_of_the_settings_shows_no_password() -> None:
         SchemaRegistry("http://reader:hunter2@localhost:8081", config={"no.such.setting": 1})
     assert "hunter2" not in str(told.value)
     assert "localhost:8081" in str(told.value)
+
+
+@pytest.mark.parametrize("form", ["a/{}", "{}/a", "a?{}", "a#{}", "[{}", "a,{}", "a@{}"])
+def test_a_password_with_odd_characters_is_never_shown(form: str) -> None:
+    """An address that such a password breaks is refused when it is given, and not by the first publish, with the password in it."""
+    secret = "hunter2"
+    url = f"http://reader:{form.format(secret)}@127.0.0.1:1/apis?key={secret}"
+    with pytest.raises((ConfigError, RegistryUnavailable)) as told:
+        SchemaRegistry(url, timeout=1).schema(1)
+    assert secret not in "".join(traceback.format_exception(told.value))
+    assert "127.0.0.1:1" in str(told.value)
+
+
+def test_several_addresses_are_shown_without_their_accounts() -> None:
+    with SchemaRegistry("http://a:hunter2@one:8081,https://b:hunter2@two") as registry:
+        assert repr(registry) == "SchemaRegistry('http://one:8081,https://two')"

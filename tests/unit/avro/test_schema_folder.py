@@ -6,11 +6,12 @@ import errno
 import json
 import os
 import threading
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field, create_model
 
 from railgun.avro import (
     Events,
@@ -72,6 +73,37 @@ def test_a_version_that_breaks_with_another_is_refused_in_words(tmp_path: Path) 
     assert [file.name for file in (tmp_path / "shop.Placed").iterdir()] == ["1.avsc"]
 
 
+def versions(**fields: Any) -> type[BaseModel]:
+    return create_model("Version", **fields)
+
+
+Counted = create_model("Counted", at=(int, 0))
+Timed = create_model("Counted", at=(datetime, datetime(2020, 1, 1, tzinfo=UTC)))
+_RENAMED: Any = Field(default=datetime(2020, 1, 1, tzinfo=UTC), validation_alias=AliasChoices("new", "old"))
+
+
+@pytest.mark.parametrize(
+    "old, new, reason",
+    [
+        (versions(a=(Counted, ...), b=(Counted, ...)), versions(b=(Timed, ...), a=(Timed, ...)), r"b\.at was plain and became timestamp"),
+        (versions(a=(list[Counted], ...), b=(Counted, ...)), versions(b=(Timed, ...), a=(list[Timed], ...)), r"b\.at was plain"),
+        (versions(old=(int, 0)), versions(new=(datetime, _RENAMED)), "new was plain and became timestamp"),
+        (versions(a=(bytes, b"")), versions(a=(str, "")), "a was bytes and became string"),
+        (versions(a=(bytes | None, None)), versions(a=(str | None, None)), "a was bytes and became string"),
+    ],
+)  # fmt: skip
+def test_a_change_that_avro_would_read_without_an_error_is_refused_wherever_it_is(
+    tmp_path: Path, old: type[BaseModel], new: type[BaseModel], reason: str
+) -> None:
+    """In a record that has its name alone there, behind an alias, in a union."""
+    Events(SchemaFolder(tmp_path)).use(old)
+    with pytest.raises(IncompatibleSchema, match=reason):
+        Events(SchemaFolder(tmp_path, compatibility="BACKWARD")).use(new)
+    if "string" in reason:
+        Events(SchemaFolder(tmp_path / "other")).use(new)
+        Events(SchemaFolder(tmp_path / "other", compatibility="BACKWARD")).use(old)
+
+
 @pytest.mark.parametrize(
     "level, fits", [("NONE", True), ("BACKWARD", False), ("FORWARD", True), ("FULL", False)]
 )
@@ -109,6 +141,7 @@ def test_a_file_that_was_changed_is_refused_by_name(tmp_path: Path) -> None:
     for text, reason in (
         (kept.replace('"long"', '"string"'), "it was changed after its first use"),
         ("{", "it is not a valid Avro schema"),
+        ("[" * 200_000, "it is not a valid Avro schema"),
         (kept.replace("shop.Placed", "shop.Paid"), "it is not a schema of shop.Placed"),
     ):
         file.write_text(text)
@@ -122,6 +155,22 @@ def test_a_file_by_hand_needs_no_id(tmp_path: Path) -> None:
     (tmp_path / "shop.Placed" / "1.avsc").write_text(schema_of(Placed))
     folder = SchemaFolder(tmp_path, register=False)
     assert folder.schema(folder.use("shop.Placed", json.loads(schema_of(Placed)))) is not None
+
+
+def test_a_file_whose_name_is_no_number_is_no_version(tmp_path: Path) -> None:
+    Events(SchemaFolder(tmp_path)).use(Placed)
+    for name in ("\N{SUPERSCRIPT TWO}.avsc", "9" * 200 + ".avsc", "two.avsc"):
+        (tmp_path / "shop.Placed" / name).write_text("{")
+    folder = SchemaFolder(tmp_path, register=False)
+    assert list(folder.versions("shop.Placed")) == [folder.use("shop.Placed", json.loads(schema_of(Placed)))]
+
+
+def test_a_version_that_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    """Avro's package for Python does not know all schemas that fastavro takes."""
+    (tmp_path / "shop.Placed").mkdir()
+    (tmp_path / "shop.Placed" / "1.avsc").write_text('{"type": "error", "name": "shop.Placed", "fields": []}')
+    with pytest.raises(IncompatibleSchema, match="they cannot be compared"):
+        Events(SchemaFolder(tmp_path)).use(Placed)
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:

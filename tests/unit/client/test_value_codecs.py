@@ -195,3 +195,32 @@ def test_avro_values_of_an_older_schema_are_read_as_todays() -> None:
 def test_what_is_not_an_avro_schema_is_refused_at_once(schema: Any) -> None:
     with pytest.raises(ConfigError, match="is not a valid Avro schema"):
         codecs.AvroValues(schema)
+
+
+TREE = {
+    "type": "record",
+    "name": "Tree",
+    "fields": [{"name": "parts", "type": {"type": "array", "items": "Tree"}}],
+}
+
+
+@pytest.mark.rule("KV-42")
+def test_a_value_that_is_nested_without_end_ends_no_process() -> None:
+    older = TREE | {"fields": [*TREE["fields"], {"name": "note", "type": "string", "default": ""}]}  # type: ignore[misc]
+    codec = codecs.AvroValues(TREE, older=[older])
+    value: dict[str, Any] = {"parts": []}
+    for _ in range(100):
+        value = {"parts": [value, {"parts": []}]}
+    assert codec.decode(codec.encode(value)) == value
+    for header in (
+        codec.encode({"parts": []})[:10],
+        codecs.AvroValues(older).encode({"parts": [], "note": ""})[:10],
+    ):
+        entry = read(coded(codec), header + b"\x02" * 200_000 + b"\0")
+        assert "it is nested too deeply" in str(entry.error)
+    for _ in range(100_000):
+        value = {"parts": [value]}
+    with pytest.raises(ConfigError, match="it is nested too deeply"):
+        coded(codec).payload(value)
+    while value["parts"]:  # an object of that depth is not dropped at once either
+        value = value["parts"][0]

@@ -5,8 +5,11 @@ What a real Connect cannot be made to say at will, a rebalance above all, a smal
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -50,6 +53,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
     def log_message(self, *_: object) -> None:
         """Nothing on standard error."""
 
@@ -87,6 +94,30 @@ def test_one_that_does_nothing_else_is_unreachable_in_a_bounded_time(server: Ans
         connect.list()
 
 
+def test_an_answer_that_never_ends_is_not_waited_for() -> None:
+    """Each part of it comes in time."""
+    ended = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        with listening.accept()[0] as one:
+            one.recv(65_536)
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n")
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.02):
+                    one.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dripping = threading.Thread(target=drip, args=(listening,))
+        dripping.start()
+        try:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            with Connect(url, timeout=0.3) as connect, pytest.raises(ConnectUnreachable, match="in time"):
+                connect.list()
+        finally:
+            ended.set()
+            dripping.join(10)
+
+
 def test_a_refusal_is_told_in_connects_words(server: Answers) -> None:
     server.given = [(500, {"error_code": 500, "message": "Something\n  is wrong"})]
     with Connect(server.url) as connect, pytest.raises(SinkRefused, match="Something is wrong"):
@@ -117,6 +148,42 @@ def test_json_that_is_none_of_connects_is_told(server: Answers, body: bytes) -> 
         for ask in (connect.list, lambda: connect.status("orders"), lambda: connect.delete("orders")):
             with pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
                 ask()
+
+
+NAMED = {"info": {"config": {"railgun.stream": "S", "name": "n"}}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"n": None}, {"n": 5}, {"n": {"info": None}}, {"n": {"info": {"config": None}}}, {"n": {**NAMED, "status": None}},
+        {"n": {**NAMED, "status": {"connector": 5}}}, {"n": {**NAMED, "status": {"tasks": [None]}}}, {"n": {**NAMED, "status": {"tasks": 7}}},
+    ],
+)  # fmt: skip
+def test_a_list_of_another_form_is_told(server: Answers, answer: object) -> None:
+    server.given = [(200, answer)]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect.list()
+
+
+@pytest.mark.parametrize("answer", [{"connector": "x"}, {"tasks": 5}, {"tasks": [5]}, {"tasks": {"id": 1}}])
+def test_a_status_of_another_form_is_told(server: Answers, answer: dict[str, Any]) -> None:
+    server.given = [(200, {"railgun.stream": "S", "name": "n"}), (200, answer)]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect.status("n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"configs": None}, {"configs": [None]}, {"configs": [{"value": 5}]}, {"configs": [{"value": {"errors": 5}}]},
+        {"configs": [{"definition": 5}]}, {"configs": {"a": 1}},
+    ],
+)  # fmt: skip
+def test_a_validation_of_another_form_is_told(server: Answers, answer: object) -> None:
+    server.given = [(200, answer)]
+    with Connect(server.url) as connect, pytest.raises(ConnectUnreachable, match="is not Kafka Connect"):
+        connect._validate("n", {"connector.class": "a.B"})
 
 
 def test_no_error_shows_the_password_of_the_address(server: Answers) -> None:
@@ -150,6 +217,13 @@ def test_an_address_at_which_nobody_listens_is_told_at_once() -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="not a valid address of Kafka Connect"):
         Connect(url)
+
+
+def test_a_password_that_breaks_the_address_is_in_no_traceback() -> None:
+    secret = "hunter2"
+    with pytest.raises(ConfigError) as told:
+        Connect(f"http://me:{secret}/x@localhost:8083")
+    assert secret not in "".join(traceback.format_exception(told.value))
 
 
 def test_names_are_quoted(server: Answers) -> None:

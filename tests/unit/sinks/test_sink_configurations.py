@@ -119,6 +119,17 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], told: str) -> None:
         {"url": f"jdbc:oracle:thin:scott/{SECRET}@//db:1521/shop"},
         {"settings": {"value.converter.basic.auth.credentials": SECRET}},
         {"transforms": {"x": {"type": "y", "api.token": SECRET}}},
+        {"url": f"jdbc:postgresql://shop:a/{SECRET}@db/shop"},
+        {"payload": "fields", "registry": f"http://shop:a/{SECRET}@registry:8080/apis/ccompat/v7"},
+        {"url": f"jdbc:oracle:oci:scott/{SECRET}@db"},
+        {"url": f"jdbc:sqlserver://db;user=a;trustStorePassword={SECRET}"},
+        {"url": f"jdbc:sqlserver://db;accessToken={SECRET}"},
+        {"url": f"jdbc:mysql://address=(host=db)(user=a)(password={SECRET})/shop"},
+        {"url": f"jdbc:mysql://(host=db,user=a,password={SECRET})/shop"},
+        {"url": f"jdbc:mysql://db/shop?user=a&trustCertificateKeyStorePassword = {SECRET}"},
+        {"settings": {"consumer.override.ssl.keystore.key": SECRET}},
+        {"settings": {"hive.pwd": SECRET}},
+        {"settings": {"search.apikey": SECRET}},
     ],
 )
 def test_a_secret_that_is_written_out_is_refused_and_never_shown(given: dict[str, Any]) -> None:
@@ -134,6 +145,19 @@ def test_a_secret_that_is_written_out_is_refused_and_never_shown(given: dict[str
 def test_a_reference_to_a_secret_is_taken(reference: str) -> None:
     config = jdbc(password=reference, settings={"some.token": reference}).rendered(NAMES, 1)
     assert config.get("connection.password", "") == reference
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://db:5432/shop?user=me@example&sslmode=verify-full",
+        "jdbc:postgresql://db:5432,db2:5432/my@shop",
+        "jdbc:mysql://db/shop?user=a&passwordCharacterEncoding=utf8&password=${env:X}",
+        "jdbc:sqlserver://db:1433;databaseName=shop;password=",
+    ],
+)
+def test_an_address_without_a_secret_is_taken(url: str) -> None:
+    assert jdbc(url=url).url == url
 
 
 @pytest.mark.parametrize("topic", ["shop.log.OTHER", "shop.commands", "shop.rejected", "a b", "x" * 250])
