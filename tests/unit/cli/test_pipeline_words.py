@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 import railgun.spark
@@ -81,6 +82,12 @@ def test_an_interrupt_ends_what_a_job_begins_behind_what_was_cut_off() -> None:
     assert [query.stopped.is_set() for query in queries] == [True] * 3
 
 
+def made_by(monkeypatch: pytest.MonkeyPatch, start: Callable[..., FakeSpark]) -> None:
+    """Sessions are made by this, and none is there, whatever other tests have left."""
+    monkeypatch.setattr(railgun.spark, "session", start)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+
 def test_an_interrupt_while_spark_starts_comes_behind_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that is cut off leaves Java behind."""
     spark = FakeSpark()
@@ -89,7 +96,7 @@ def test_an_interrupt_while_spark_starts_comes_behind_the_start(monkeypatch: pyt
         _thread.interrupt_main()
         return spark
 
-    monkeypatch.setattr(railgun.spark, "session", start)
+    made_by(monkeypatch, start)
     with pytest.raises(KeyboardInterrupt), SparkFlags().session():
         pytest.fail("it was interrupted")
     assert spark.stopped
@@ -97,7 +104,7 @@ def test_an_interrupt_while_spark_starts_comes_behind_the_start(monkeypatch: pyt
 
 def test_a_java_that_has_ended_is_said_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     spark = FakeSpark(ConnectionRefusedError())
-    monkeypatch.setattr(railgun.spark, "session", lambda *_, **__: spark)
+    made_by(monkeypatch, lambda *_, **__: spark)
     with pytest.raises(RailgunError, match=r"its Java has ended: .*spark\.driver\.memory"):
         with SparkFlags().session(), in_words():
             raise ConnectionRefusedError
