@@ -341,6 +341,18 @@ class Named(BaseModel):
     total: int = Field(validation_alias=AliasChoices("total", "amount"), description="in cents")
 
 
+def test_a_default_may_be_of_a_type_that_is_inside_of_another_branch(events: Events) -> None:
+    """Its branch comes first in the union, and so it is written out there."""
+
+    class Adorned(BaseModel):
+        item: Line | Colour | None = Colour.BLUE
+        other: Colour = Colour.RED
+
+    for event in (Adorned(), Adorned(item=Line(sku=Sku("a"), colour=Colour.BLUE)), Adorned(item=None)):
+        assert events.decode(events.payload(event), Adorned) == event
+    assert json.loads(schema_of(Adorned))["fields"][0]["type"][0]["symbols"] == ["RED", "BLUE"]
+
+
 def test_names_aliases_and_texts_of_fields(tmp_path: Path) -> None:
     class Before(BaseModel):
         __avro_name__ = "shop.Placed"
