@@ -15,7 +15,7 @@ from railgun.avro.errors import InvalidModel
 from railgun.avro.mapping import mapped
 from railgun.avro.naming import is_name, record_name
 from railgun.avro.parsing import has_endless_lists, parsed
-from railgun.avro.resolving import MISSING
+from railgun.avro.resolving import KIND, MISSING
 from railgun.avro.scalars import Convert, Mapped, NoSuchType
 
 _EMPTY: Final = (list, dict, set, frozenset, tuple)  # factories whose value is known: nothing
@@ -99,7 +99,7 @@ class Record:
 
     def values(self, datum: Any) -> Any:
         """What fastavro has read, as the model validates it: without fields that the writer did not have."""
-        if self._defaulted and any(value is MISSING for value in datum.values()):
+        if datum.pop(KIND, None) is not None and self._defaulted:
             datum = {name: value for name, value in datum.items() if value is not MISSING}
         for name, read in self._reads:
             if name in datum:
