@@ -120,6 +120,9 @@ def _logical_changes(two: _Two, place: str, seen: set[tuple[int, int]]) -> Itera
         read, written = _branches(reader), _branches(writer)
         if "bytes" in written and "string" in read and "bytes" not in read:
             yield _no_text(place)
+        for base in sorted(written.keys() - read.keys()):
+            if _logical_of(written[base]) != "plain":  # it may be promoted, a date to a double
+                yield f"{place or 'it'} was {_logical_of(written[base])} and is no longer"
         for base in read.keys() & written.keys():
             yield from _logical_changes(two.inside(read[base], written[base]), place, seen)
         return

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
 from railgun.avro.naming import is_name, record_name
+from railgun.avro.resolving import KIND
 from railgun.avro.scalars import CHECKS, SCALARS, Convert, Mapped, NoSuchType, decimal
 
 _ARRAYS: dict[Any, type] = {
@@ -270,10 +271,14 @@ def _read_as(branch: Mapped) -> tuple[type, ...]:
 def _read(
     value: Any, names: Mapping[str | None, Convert | None], others: Mapping[type, Convert | None]
 ) -> Any:
-    """A value of a union. fastavro gives records with their names, an enum where the schema has no more than its name, and all else bare."""
+    """A value of a union. fastavro gives records with their names, an enum where the schema has no more than its name, and all else bare; and where the
+    writer had no union, records are bare, too, with their names inside (:data:`KIND`).
+    """
     if type(value) is tuple:
         name, value = value
         convert = names.get(name)
+    elif type(value) is dict and value.get(KIND) in names:
+        convert = names[value[KIND]]
     else:
         convert = others.get(type(value))
     return value if convert is None else convert(value)

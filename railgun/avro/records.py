@@ -15,7 +15,7 @@ from railgun.avro.errors import InvalidModel
 from railgun.avro.mapping import mapped
 from railgun.avro.naming import is_name, record_name
 from railgun.avro.parsing import has_endless_lists, parsed
-from railgun.avro.resolving import MISSING
+from railgun.avro.resolving import KIND, MISSING
 from railgun.avro.scalars import Convert, Mapped, NoSuchType
 
 _EMPTY: Final = (list, dict, set, frozenset, tuple)  # factories whose value is known: nothing
@@ -99,7 +99,7 @@ class Record:
 
     def values(self, datum: Any) -> Any:
         """What fastavro has read, as the model validates it: without fields that the writer did not have."""
-        if self._defaulted and any(value is MISSING for value in datum.values()):
+        if datum.pop(KIND, None) is not None and self._defaulted:
             datum = {name: value for name, value in datum.items() if value is not MISSING}
         for name, read in self._reads:
             if name in datum:
@@ -166,12 +166,57 @@ def record_of(model: type[BaseModel]) -> tuple[Record, RecordNames]:
     names = RecordNames()
     names.of_model(model)
     record = names.records[record_name(model)]
+    record.schema = _written_out_first(record.schema)
     if has_endless_lists(parsed(record.schema, f"what {model.__name__} was mapped to")):
         raise InvalidModel(
             model=model.__name__,
             reason="a list of models without fields has no bytes for its items: count them instead",
         )
     return record, names
+
+
+def _written_out_first(schema: Any) -> Any:
+    """The schema with each record and enum written out where it comes first: the branch of a default comes first in its union (``_add``), and may have
+    been met behind the place where its type is written out.
+    """
+    known: dict[str, Any] = {}
+    written: set[str] = set()
+
+    def learn(one: Any) -> None:
+        if isinstance(one, list):
+            for branch in one:
+                learn(branch)
+        elif isinstance(one, dict):
+            if "name" in one:
+                known[one["name"]] = one
+            for inside in (
+                *(field["type"] for field in one.get("fields", ())),
+                one.get("items"),
+                one.get("values"),
+            ):
+                learn(inside)
+
+    def write(one: Any) -> Any:
+        if isinstance(one, list):
+            return [write(branch) for branch in one]
+        name = one if isinstance(one, str) else one.get("name")
+        if name in written:
+            return name
+        if name not in known:
+            changed = (
+                {key: write(one[key]) for key in ("items", "values") if key in one}
+                if isinstance(one, dict)
+                else {}
+            )
+            return {**one, **changed} if changed else one
+        written.add(name)
+        found = known[name]
+        if "fields" not in found:
+            return found
+        return {**found, "fields": [{**field, "type": write(field["type"])} for field in found["fields"]]}
+
+    learn(schema)
+    return write(schema)
 
 
 def check_model(model: type[BaseModel]) -> None:

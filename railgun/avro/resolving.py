@@ -25,6 +25,8 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
+# A field that each record gets when it is read: its name. fastavro names records only where the writer had a union, too.
+KIND: Final = "__railgun_record"
 # fastavro compares both sides first. They hold themselves: it must find a difference before it follows them.
 _SIDE: Final = "__railgun_side"
 _TYPES: Final = ("type", "items", "values")
@@ -87,6 +89,8 @@ class _Linked:
         for key, value in schema.items():
             if key == "fields":
                 made[key] = [self._field(field) for field in value]
+                if self._reading:
+                    made[key].append({"name": KIND, "type": "string", "default": name})
             elif not key.startswith("__"):
                 made[key] = self._linked(value) if key in _TYPES else value
         return made

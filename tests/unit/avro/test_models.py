@@ -224,6 +224,22 @@ def test_a_record_that_is_met_twice_has_the_defaults_of_the_model_each_time(tmp_
     assert events.decode(events.payload(later), Whole) == events.decode(written, Whole)
 
 
+class Whole(BaseModel):
+    sku: str
+    more: int = 1
+
+
+@pytest.mark.parametrize("kind", [Whole | PartLater, PartLater | Whole, PartLater | int | None])
+def test_a_model_that_became_one_of_several_stays_what_it_is(tmp_path: Path, kind: Any) -> None:
+    """Avro names a record where the writer had a union, and here it had none."""
+    before: Any = create_model("Held", item=(Part, ...), items=(list[Part], []))
+    after: Any = create_model("Held", item=(kind, ...), items=(list[kind], []))
+    events = Events(SchemaFolder(tmp_path, compatibility="BACKWARD"))
+    old, new = Part(sku="a", parts=[Part(sku="b")]), PartLater(sku="a", parts=[PartLater(sku="b")])
+    written = events.payload(before(item=old, items=[old]))
+    assert events.decode(written, after) == after(item=new, items=[new])
+
+
 _PLACES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "plain": (lambda kind: kind, lambda value: value),
     "optional": (lambda kind: kind | None, lambda value: value),
@@ -339,6 +355,18 @@ def test_a_number_of_a_union_stays_what_it_is_in_another_version(tmp_path: Path)
 class Named(BaseModel):
     __avro_name__ = "shop.Placed"
     total: int = Field(validation_alias=AliasChoices("total", "amount"), description="in cents")
+
+
+def test_a_default_may_be_of_a_type_that_is_inside_of_another_branch(events: Events) -> None:
+    """Its branch comes first in the union, and so it is written out there."""
+
+    class Adorned(BaseModel):
+        item: Line | Colour | None = Colour.BLUE
+        other: Colour = Colour.RED
+
+    for event in (Adorned(), Adorned(item=Line(sku=Sku("a"), colour=Colour.BLUE)), Adorned(item=None)):
+        assert events.decode(events.payload(event), Adorned) == event
+    assert json.loads(schema_of(Adorned))["fields"][0]["type"][0]["symbols"] == ["RED", "BLUE"]
 
 
 def test_names_aliases_and_texts_of_fields(tmp_path: Path) -> None:

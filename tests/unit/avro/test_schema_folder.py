@@ -6,9 +6,10 @@ import errno
 import json
 import os
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import AliasChoices, BaseModel, Field, create_model
@@ -87,6 +88,8 @@ _RENAMED: Any = Field(default=datetime(2020, 1, 1, tzinfo=UTC), validation_alias
     [
         (versions(a=(Counted, ...), b=(Counted, ...)), versions(b=(Timed, ...), a=(Timed, ...)), r"b\.at was plain and became timestamp"),
         (versions(a=(list[Counted], ...), b=(Counted, ...)), versions(b=(Timed, ...), a=(list[Timed], ...)), r"b\.at was plain"),
+        (versions(a=(date, ...)), versions(a=(float | str, ...)), "a was date and is no longer"),
+        (versions(a=(list[UUID], ...)), versions(a=(list[bytes | None], ...)), "a was uuid and is no longer"),
         (versions(old=(int, 0)), versions(new=(datetime, _RENAMED)), "new was plain and became timestamp"),
         (versions(a=(bytes, b"")), versions(a=(str, "")), "a was bytes and became string"),
         (versions(a=(bytes | None, None)), versions(a=(str | None, None)), "a was bytes and became string"),
