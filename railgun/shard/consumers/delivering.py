@@ -36,12 +36,21 @@ class Delivering:
         self._feeding = feeding
 
     def run(self, drain: OpenDrain) -> None:
-        """Serve all consumers that may have something to deliver, in turn from drain to drain."""
-        looked_at = dict(self._demand.postponed) | drain.ready
+        """Serve all consumers that may have something to deliver, in turn from drain to drain.
+
+        Those that earlier drains left over take half of what this one gives, so that new messages need not wait for them.
+        """
+        postponed = dict(self._demand.postponed)
+        others = dict(drain.ready)
         for state in drain.touched.values():
-            looked_at |= dict.fromkeys(self._concerned(state, drain))
-        left = OF_ALL
-        for key in looked_at:
+            others |= dict.fromkeys(self._concerned(state, drain))
+        others = {key: None for key in others if key not in postponed}
+        left, kept = OF_ALL, OF_ALL // 2 if others else 0
+        for key in postponed:
+            if left <= kept:
+                break
+            left -= self.serve(key, drain)
+        for key in others:
             if left > 0:
                 left -= self.serve(key, drain)
             else:

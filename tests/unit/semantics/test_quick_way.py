@@ -226,6 +226,20 @@ def test_a_batch_without_special_needs_goes_the_quick_way(monkeypatch: pytest.Mo
     assert log.payloads == [b"1", b"2", b"3"]
 
 
+def test_a_roll_up_looks_for_no_earlier_message_among_all_that_came_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = stream(StreamConfig(name="S", subjects=["a.*", "b"], allow_rollup_hdrs=True))
+    decide(state, Pack(["b"], [], [], [b"x"]), 5, NO_LIMITS, 1 << 60, Stored())
+    decide(state, Pack(["a.x"] * 50, [], [], [b"x"] * 50), 5, NO_LIMITS, 1 << 60, Stored())
+    began: list[int] = []
+    general = state.iterate
+    monkeypatch.setattr(state, "iterate", lambda start=0, **how: began.append(start) or general(start, **how))
+    decide(state, Pack(["b"], [], [[(h.ROLLUP, b"sub")]], [b"x"]), 5, NO_LIMITS, 1 << 60, Stored())
+    assert began == [1]
+    assert (state.count_of("b"), state.first_seq, state.messages) == (1, 2, 51)
+
+
 @pytest.mark.parametrize("last", [b"0", b"9"], ids=["stored", "refused at its last"])
 def test_a_wildcard_that_all_messages_of_a_batch_ask_for_is_searched_once(
     last: bytes, monkeypatch: pytest.MonkeyPatch

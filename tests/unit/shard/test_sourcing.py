@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from railgun.model import headers as h
 from railgun.protocol import avro as wire
-from railgun.protocol.commands import Forward
+from railgun.protocol.commands import Forward, Pull
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
 from railgun.semantics.streams.publishing.totals import CounterTotal
@@ -179,6 +179,30 @@ def test_one_drain_does_not_look_through_a_long_stream_for_each_of_many_sources(
     shards.publish("A", ["A.y.19"], payloads=[b"found"])
     shards.rest()
     assert shards.texts("B") == [b"x"] * 50 + [b"found"]
+
+
+def test_sources_that_look_through_a_long_stream_hold_no_consumer_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering, "OF_ALL", 500)
+    shards = Cluster()
+    shards.make("A")
+    home = partition_of("A", PARTITIONS)
+    for _ in range(50):  # a block each
+        shards.publish("A", ["A.x.0"])
+        shards.settle()
+    config = {"durable_name": "W", "ack_policy": "explicit", "deliver_policy": "new"}
+    shards.request("CONSUMER.CREATE.A.W", {"stream_name": "A", "config": config}, stream="A")
+    shards.settle()
+    shards.command("A", "W", pull=Pull(1, batch=1, expires=SECOND))
+    narrow = [{"name": "A", "filter_subject": f"A.*.{number}"} for number in range(1, 40)]
+    shards.request("STREAM.CREATE.B", {"name": "B", "sources": narrow})
+    while not shards.cores[home]._consumers._demand.postponed:
+        for partition in range(PARTITIONS):
+            shards.step(partition)
+    shards.publish("A", ["A.x.0"], payloads=[b"new"])
+    shards.step(home)
+    assert shards.cores[home]._consumers._demand.postponed
+    (lease,) = [one for one in shards.leases["client"] if one.sequences]
+    assert lease.payloads == [b"new"]
 
 
 FULL = {

@@ -332,7 +332,7 @@ def keep(state: OwnedStream, examined: Examined, time: int, log: Stored) -> int:
         state.totals.put(subject, sequence, total, ledger)
     limits.enforce(state, subject, previous, why="evicted")
     if rollup:  # last: the message first counts like any other
-        _roll_up(state, subject, sequence, rollup)
+        _roll_up(state, subject, previous, sequence, rollup)
     return sequence
 
 
@@ -351,12 +351,13 @@ def _rollup(state: OwnedStream, subject: str, value: bytes | None, ahead: Ahead 
     return kind
 
 
-def _roll_up(state: OwnedStream, subject: str, sequence: int, rollup: str) -> None:
+def _roll_up(state: OwnedStream, subject: str, previous: int, sequence: int, rollup: str) -> None:
+    """``previous``: the newest message of the subject before; what lies between may be a whole history of others."""
     if rollup == "all":
         state.purge_below(sequence)
         return
     earlier = state.count_of(subject) - 1
     if earlier > 0:
-        doomed = islice(state.iterate(sequence - 1, subjects=Filter([subject]), reverse=True), earlier)
+        doomed = islice(state.iterate(previous, subjects=Filter([subject]), reverse=True), earlier)
         for entry in list(doomed):
             state.remove(entry.sequence)
