@@ -12,7 +12,7 @@ from railgun.client.connection.connection import Connection
 from railgun.client.operations import raw_pulls
 from railgun.client.operations.call import NO_RESPONDERS, Call, as_reply, json_body
 from railgun.client.operations.streams import list_body, merge_accounts, merge_lists
-from railgun.client.publishing.arguments import payload_bytes
+from railgun.client.publishing.arguments import header_list, payload_bytes
 from railgun.client.publishing.packs import Lane, PublishFuture
 from railgun.client.requests import PendingCall
 from railgun.client.steps import Blocking, Steps, Until
@@ -84,9 +84,9 @@ def request(
 ) -> Steps[list[Reply]]:
     """A raw request: a call of the API by name, or a publish to a captured subject that asks for its ack.
 
-    A name that no service answers gives one reply with status 503 (PUB-05).
+    A name that no service answers gives one reply with status 503 (PUB-05). Raises ConfigError for a header or a body that cannot travel.
     """
-    given = h.normalise(headers)
+    given = header_list(headers)
     data = payload_bytes(body)
     api = parse(name)
     if api is None and name.startswith(PREFIX):

@@ -95,7 +95,7 @@ def message_headers(options: MessageOptions) -> HeaderList:
     for name in given:
         if name != "headers" and name not in _CONDITIONS:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
-    result = _headers(given.get("headers"))
+    result = header_list(given.get("headers"))
     if len(given) == 1 and "headers" in given:
         return result
     for name, header in _CONDITIONS.items():
@@ -126,17 +126,18 @@ def _only_header(given: dict[Any, Any]) -> HeaderList:
     (only,) = given.items()
     name, value = only
     if type(value) is not str or type(name) is not str or len(name) + len(value) > _LONGEST_KNOWN:
-        return _headers(given)
+        return header_list(given)
     found = _known.get(only)
     if found is None:
-        found = _headers(given)
+        found = header_list(given)
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[only] = found
     return found
 
 
-def _headers(given: h.HeaderInput | None) -> HeaderList:
+def header_list(given: h.HeaderInput | None) -> HeaderList:
+    """The caller's headers as they travel. Raises ConfigError for one that cannot."""
     try:
         return h.normalise(given)
     except (ValueError, AttributeError, TypeError) as error:

@@ -174,6 +174,12 @@ def test_what_cannot_travel_is_refused_and_what_shares_its_record_is_not(options
         assert rg.stream("S").info().state.messages == 6
 
 
+@pytest.mark.parametrize("headers", [{"a:b": "1"}, {"Own": HALF}, {"Own": 5}, {"Railgun-Own": "1"}], ids=repr)
+def test_a_raw_request_with_a_header_that_cannot_travel_is_refused(headers: dict[str, Any]) -> None:
+    with railgun.connect("memory://") as rg, pytest.raises(ConfigError):
+        rg.request("STREAM.NAMES", headers=headers)
+
+
 def _commit(rg: railgun.Railgun, options: dict[str, Any]) -> None:
     with rg.batch() as batch:
         batch.add(**options)
