@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import railgun
-from railgun.errors import ConfigError
+from railgun.errors import ConfigError, NoWorker, RequestTimeout
 from tests.pipelines.conftest import Kill
 from tests.support.naming import unique
+from topologies.pipelines import totals as totals_module
 from topologies.pipelines.parts.place import Place
 from topologies.pipelines.totals import Target, Totalled, summed, totals
 
@@ -51,6 +53,44 @@ def forget_newest(checkpoint: Path) -> None:
     newest = max(checkpoint.glob("_checkpoint/commits/[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("bucket", [True, False])
+def test_totals_are_written_once_though_no_worker_answers_for_a_moment(
+    spark: SparkSession,
+    at: Place,
+    rg: railgun.Railgun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bucket: bool,
+) -> None:
+    """Nobody answers before the first batch is written, nor when the second one is."""
+    name, into = sold(rg, 200), unique("TOTALS")
+    if bucket:
+        rg.create_bucket(into, dotted_keys=True, history=10)
+    else:
+        rg.create_stream(into, subjects=[f"{into}.>"], duplicate_window=AT_ONCE)
+    target = Target(bucket=into) if bucket else Target(stream=into, subject=into)
+    general, calls = totals_module._Batches._write, []
+
+    def write(self: Any, *given: Any, **more: Any) -> int:
+        calls.append(more["again"])
+        if len(calls) == 1:
+            raise NoWorker("no worker is alive")
+        stored = general(self, *given, **more)
+        if len(calls) == 3:
+            raise RequestTimeout("no answer")
+        return stored
+
+    monkeypatch.setattr(totals_module._Batches, "_write", write)
+    monkeypatch.setattr(totals_module, "_PAUSE", 2 * AT_ONCE)
+    totals(spark, at, name, target, str(tmp_path / "totals"), field="price", max_per_batch=100)
+    assert calls[:4] == [True, True, False, True]
+    log = rg.stream(f"KV_{into}" if bucket else into)
+    held = [message.payload for message in log.read()]
+    assert len(held) == len(set(held)), "a total is there twice"
+    newest = {json.loads(one)["key"]: one for one in held}
+    assert told(list(newest.values())) == expected(name, 200)
 
 
 def test_totals_go_on_after_their_driver_was_killed(

@@ -16,6 +16,7 @@ Totals count what comes: a message that is removed later stays counted.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -28,7 +29,7 @@ from pyspark.sql import functions as f
 
 import railgun
 import railgun.spark
-from railgun.errors import ConfigError
+from railgun.errors import ConfigError, ConnectionLost, NoWorker, RequestTimeout
 
 from .parts.batches import Progress, SameStream, run_batches
 from .parts.folder import CARD, CHECKPOINT, Folder
@@ -42,6 +43,10 @@ _AT_ONCE: Final = 16  # values that are put together: they share the drains of t
 # Sums of decimals do not depend on their order. A sum has ten digits more than its numbers, and Spark 38 at most: with these no sum overflows, which
 # would end the job at this batch for ever.
 _DIGITS: Final = "decimal(28,6)"
+# What is raised while no worker answers, and for how long that is borne: a takeover lasts seconds.
+_AWAY: Final = (NoWorker, ConnectionLost, RequestTimeout)
+_PATIENCE: Final = 30.0
+_PAUSE: Final = 0.5
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
 
 
@@ -104,7 +109,6 @@ def totals(
     ``field``: a number in the JSON of a message, to be added up. ``window``: a length such as ``1 minute``; else totals are by subject.
     Raises StreamNotFound, BucketNotFound, and ConfigError where the checkpoint belongs to another job.
     """
-    written: list[int] = []
     with at.connect() as rg, ExitStack() as used:
         target.check(rg, stream)
         same = SameStream(rg, stream)
@@ -126,26 +130,48 @@ def totals(
             spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
         )
         found = summed(messages, field=field, window=window)
-
-        def write(rows: DataFrame, number: int) -> None:
-            same.check()  # before anything is written: the state would be of two streams
-            if target.bucket is not None:
-                written.append(_put(rg.bucket(target.bucket), rows))
-                return
-            ready = _as_messages(rows, str(target.subject), f"{job}-{card['run']}-{number}-")
-            # Only the first batch of a run can have been written before.
-            written.append(_publish(spark, at, rg, ready, str(target.stream), again=not written))
-
+        batches = _Batches(spark, at, rg, same, target, f"{job}-{card['run']}")
         with _few_shuffles(spark):
-            run_batches(
-                found,
-                write,
-                folder.inside(CHECKPOINT),
-                follow=follow,
-                mode="update",
-                progress=progress,
-            )
-    return Totalled(len(written), sum(written))
+            place = folder.inside(CHECKPOINT)
+            run_batches(found, batches.write, place, follow=follow, mode="update", progress=progress)
+    return Totalled(len(batches.written), sum(batches.written))
+
+
+class _Batches:
+    """The batches of one run, written one after the other: each total once, also where a batch comes again."""
+
+    def __init__(
+        self, spark: SparkSession, at: Place, rg: railgun.Railgun, same: SameStream, target: Target, mark: str
+    ) -> None:
+        self.written: list[int] = []  # how many totals of each batch were stored
+        self._spark = spark
+        self._at = at
+        self._rg = rg
+        self._same = same
+        self._target = target
+        self._mark = mark
+
+    def write(self, rows: DataFrame, number: int) -> None:
+        """Write a batch. While no worker answers, as during a takeover, it is tried again for some time."""
+        again = not self.written  # only the first batch of a run can have been written before
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._same.check()  # before anything is written: the state would be of two streams
+                self.written.append(self._write(rows, number, again=again))
+            except _AWAY:
+                if time.monotonic() > deadline:
+                    raise
+                again = True
+                time.sleep(_PAUSE)
+            else:
+                return
+
+    def _write(self, rows: DataFrame, number: int, *, again: bool) -> int:
+        if self._target.bucket is not None:
+            return _put(self._rg.bucket(self._target.bucket), rows)
+        ready = _as_messages(rows, str(self._target.subject), f"{self._mark}-{number}-")
+        return _publish(self._spark, self._at, self._rg, ready, str(self._target.stream), again=again)
 
 
 def summed(messages: DataFrame, *, field: str | None = None, window: str | None = None) -> DataFrame:
