@@ -25,6 +25,7 @@ MADE_ANEW: Final = (
 )
 _OWN: Final = 3  # railgun's headers, at the end
 _DAY: Final = 86_400 * 10**9  # ns
+_DIGITS_OF_TIME: Final = 19  # as many as a number of 63 bits has
 _DAYS_AHEAD: Final = 2  # the end of tomorrow: how far the clock of a broker may be ahead of Spark's
 _NUMBER: Final = "try_cast(cast({0} as string) as bigint)"
 # Spark's cast also takes blanks and signs, which all sort below '0'; the cast refuses everything else.
@@ -108,11 +109,12 @@ def _of_incarnation(incarnation: int, asked: int) -> str:
     """Whether a record is of this incarnation; numbers of incarnations grow. The bytes are compared: equal ones are nearly all."""
     value = f"{_from_end(1)}.value"
     # Computed with the query: a frame may be made today and looked at tomorrow. By the day, because Spark writes the time into the code of
-    # each micro-batch: with another one the code is compiled anew, and slow until the JVM has made it fast again (seen: a sixth of a batch).
+    # each micro-batch: with another one the code is compiled anew, and slow until the JVM has made it fast again (seen: a sixth of a batch). So it
+    # does with numbers, and not with texts, which is why the time of the call is one.
     latest = f"(unix_date(current_date()) + {_DAYS_AHEAD}) * {_DAY}L"
     later = f"""{_DIGITS.format(value)} and {_NUMBER.format(value)} > {incarnation}L
         and {_from_end(2)}.key = '{h.LOG_TIME}' and {_DIGITS.format(_TIME)}
-        and {_NUMBER.format(_TIME)} between {asked}L and {latest}"""
+        and lpad(cast({_TIME} as string), {_DIGITS_OF_TIME}, '0') >= '{asked:0{_DIGITS_OF_TIME}}' and {_NUMBER.format(_TIME)} <= {latest}"""
     return f"""case
         when {value} = X'{str(incarnation).encode("ascii").hex()}' then true
         when {later} then raise_error('{MADE_ANEW}')
