@@ -14,7 +14,7 @@ from railgun.protocol.columnar.read_records import ReadReply, read_in, read_out
 from railgun.protocol.leases import Lease, lease_in, lease_out
 from railgun.protocol.unreadable import Unreadable
 
-STAGED: Final = 0  # in place of an original's sequence: the message waits for the commit of its batch
+STAGED: Final = 0  # in place of a sequence: the messages of a run wait for the commit of their batch
 GET_TYPE = "io.nats.jetstream.api.v1.stream_msg_get_response"
 
 
@@ -49,10 +49,16 @@ class PackReply(NamedTuple):
 
     stream: str
     first_request: int
-    runs: list[tuple[int, int, int]]  # (index of the first, how many, sequence of the first)
-    duplicates: list[tuple[int, int]]  # (index, sequence of the original, or STAGED)
+    runs: list[tuple[int, int, int]]  # (index of the first, how many, sequence of the first, or STAGED)
+    duplicates: list[tuple[int, int]]  # (index, sequence of the original)
     refusals: list[tuple[int, Refusal]]
     values: Sequence[tuple[int, int]] = ()  # (index, total) of the increments that were stored
+
+
+def sequence_of(run: tuple[int, int, int], index: int) -> int:
+    """The sequence of one message of a run of a pack, or STAGED."""
+    start, _, first = run
+    return STAGED if first == STAGED else first + index - start
 
 
 class ReplyBatch(NamedTuple):

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from railgun.model.messages import StoredMessage
-from railgun.protocol.replies import Frame, Located, fill
+from railgun.protocol.replies import Frame, Located, fill, sequence_of
 from railgun.semantics import deadlines
 from railgun.semantics.consumers import known_consumers
 from railgun.semantics.consumers.collection import Consumers
@@ -312,8 +312,10 @@ def _content(advisory: bytes) -> str:
 def _pack(pack: Any) -> Any:
     """Outcomes by message, however they are grouped."""
     outcomes: dict[int, Any] = {}
-    for start, length, sequence in pack.runs:
-        outcomes |= {pack.first_request + start + step: sequence + step for step in range(length)}
+    for run in pack.runs:
+        outcomes |= {
+            pack.first_request + index: sequence_of(run, index) for index in range(run[0], run[0] + run[1])
+        }
     outcomes |= {pack.first_request + at: -sequence for at, sequence in pack.duplicates}
     outcomes |= {pack.first_request + at: refusal for at, refusal in pack.refusals}
     return sorted(outcomes.items()), list(pack.values)

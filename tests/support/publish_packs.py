@@ -13,6 +13,7 @@ from railgun.model import headers as h
 from railgun.model.cluster_limits import ClusterLimits
 from railgun.model.refusals import Refusal
 from railgun.model.stream_config import BUCKET, StreamConfig, SubjectTransform
+from railgun.protocol.replies import sequence_of
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import ShardMemory
 from railgun.semantics.streams.owned_stream import OwnedStream
@@ -181,8 +182,8 @@ def by_index(outcome: PackOutcome) -> dict[int, int | Refusal | tuple[int, int]]
     """
     result: dict[int, int | Refusal | tuple[int, int]] = dict(outcome.refused)
     result |= {index: -sequence for index, sequence in outcome.duplicates}
-    for start, length, first in outcome.runs:
-        result |= {start + step: first + step for step in range(length)}
+    for run in outcome.runs:
+        result |= {index: sequence_of(run, index) for index in range(run[0], run[0] + run[1])}
     for index, total in outcome.values:
         sequence = result[index]
         assert isinstance(sequence, int)

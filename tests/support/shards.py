@@ -17,7 +17,7 @@ from railgun.protocol.columnar.read_records import GetPack, ReadReply, ReadReque
 from railgun.protocol.commands import ApiRequest, ConsumerCommand, Presence, PublishPack
 from railgun.protocol.leases import Lease
 from railgun.protocol.log_record import subject_of
-from railgun.protocol.replies import Frame, Located
+from railgun.protocol.replies import Frame, Located, sequence_of
 from railgun.protocol.routing import partition_of
 from railgun.protocol.topics import Names
 from railgun.semantics.messages.budget import WorkerMemory
@@ -300,9 +300,9 @@ class Shards:
 
     def _hear(self, replies: Replies) -> None:
         for pack in replies.packs:
-            for start, length, sequence in pack.runs:
-                for step in range(length):
-                    self._told(pack.first_request + start + step, sequence + step)
+            for run in pack.runs:
+                for index in range(run[0], run[0] + run[1]):
+                    self._told(pack.first_request + index, sequence_of(run, index))
             for index, sequence in pack.duplicates:
                 self._told(pack.first_request + index, -sequence)
             for index, refusal in pack.refusals:

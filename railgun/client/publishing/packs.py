@@ -23,7 +23,7 @@ from railgun.model.headers import BATCH_COMMIT, BATCH_ID, BATCH_SEQUENCE, Header
 from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, Refusal
 from railgun.protocol.commands import PublishPack
-from railgun.protocol.replies import STAGED, PackReply
+from railgun.protocol.replies import STAGED, PackReply, sequence_of
 
 PACK_MESSAGES = 2_000
 PACK_BYTES = 1_000_000  # with its frame a pack stays below 1 MiB
@@ -115,6 +115,8 @@ class Pack(Settlement[PackReply]):
             ]  # before the first run: the last one, which does not hold it either
             if start <= index < start + length:
                 batch, count = self._batches.get(index, (None, None))  # BAT-06
+                if sequence == STAGED:
+                    return PubAck(self.stream, STAGED, batch=batch or "")
                 if not reply.values:
                     return PubAck(self.stream, sequence + index - start, batch=batch, count=count)
                 if self._values is None:
@@ -128,8 +130,6 @@ class Pack(Settlement[PackReply]):
             raise self._refused(index, other)
         if other is None:
             raise RailgunError(f"the answer of stream {self.stream!r} says nothing of this message")
-        if other == STAGED:
-            return PubAck(self.stream, 0, batch=self._batches.get(index, ("", 0))[0])
         return PubAck(self.stream, other, True)
 
     def failure(self) -> RailgunError | None:
@@ -217,9 +217,7 @@ def _replies_of(reply: PackReply, ends: list[int]) -> list[PackReply]:
     for start, end, refusals in zip(starts, ends, refused, strict=True):
         index, place = end - 1, end - 1 - start
         stored = [
-            (place, 1, sequence + index - at)
-            for at, count, sequence in reply.runs
-            if at <= index < at + count
+            (place, 1, sequence_of(run, index)) for run in reply.runs if run[0] <= index < run[0] + run[1]
         ]
         found.append(
             PackReply(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import repeat
 
 from railgun.model import headers as h
 from railgun.model import refusals
@@ -147,7 +146,7 @@ class Publishing:
             if last is not None:
                 last -= ends[-1]
                 for end in ends:
-                    outcome.duplicates += zip(range(index, end - 1), repeat(STAGED))
+                    outcome.staged(index, end - 1 - index)
                     outcome.stored(end - 1, last + end)
                     index = end
                 continue
@@ -156,9 +155,8 @@ class Publishing:
                 headers = [*headers, (h.MSG_ID, pack.ids[index].encode("utf-8"))]
             decided = self.batches.receive(state, pack.subjects[index], headers, pack.payloads[index], drain)
             if decided == STAGED:
-                outcome.duplicates.append((index, STAGED))
                 more = self.batches.stage_more(state, pack, index + 1, taken, drain)
-                outcome.duplicates += [(index + step, STAGED) for step in range(1, more + 1)]
+                outcome.staged(index, 1 + more)
                 index += more
             else:
                 outcome.add(index, decided)

@@ -47,12 +47,11 @@ def test_each_batch_is_told_its_own() -> None:
     assert not ready
     assert len(together.payloads) == 9
     # a is stored as 11 to 13, b is refused, c and d are stored one behind the other, e is a counter's.
-    staged = [(0, STAGED), (1, STAGED), (3, STAGED), (7, STAGED)]
     reply = PackReply(
         "S",
         40,
-        [(2, 1, 13), (5, 2, 14), (8, 1, 17)],
-        staged,
+        [(0, 2, STAGED), (2, 1, 13), (3, 1, STAGED), (5, 2, 14), (7, 1, STAGED), (8, 1, 17)],
+        [],
         [(4, refusals.SEALED), (9, refusals.SEALED)],
         [(8, 99)],
     )

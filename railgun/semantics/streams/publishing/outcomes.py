@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from railgun.model.headers import Headers
 from railgun.model.refusals import Refusal
+from railgun.protocol.replies import STAGED
 
 
 class NewMessage(NamedTuple):
@@ -70,10 +71,15 @@ class PackOutcome:
         """So many messages from ``index`` on, with consecutive sequences."""
         if self.runs:
             start, length, first = self.runs[-1]
-            if start + length == index and first + length == sequence:
+            if start + length == index and first + length == sequence and first != STAGED:
                 self.runs[-1] = (start, length + count, first)
                 return
         self.runs.append((index, count, sequence))
+
+    def staged(self, index: int, count: int = 1) -> None:
+        """So many messages from ``index`` on wait for the commit of their batch."""
+        if count:
+            self.runs.append((index, count, STAGED))
 
     def join(self, other: PackOutcome, start: int) -> None:
         """Add what became of other messages of the pack, from index ``start`` on."""
