@@ -35,9 +35,6 @@ class _InSpark(Row):
 
     unit = "messages/s"
 
-    def rounds(self, scale: Scale) -> int:
-        return min(scale.rounds, 3)
-
     @contextmanager
     def sides(self, arena: Arena, scale: Scale) -> Iterator[dict[str, Side]]:
         cluster = stocked_cluster(arena, scale.many)
