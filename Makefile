@@ -19,6 +19,7 @@ CHAOS_CONSUMER_ROUNDS ?= 20
 CHAOS_SOURCING_ROUNDS ?= 20
 CHAOS_BUCKET_ROUNDS ?= 20
 CHAOS_PIPELINE_ROUNDS ?= 5
+CHAOS_SINK_ROUNDS ?= 5
 SOAK_MINUTES ?= 30
 SOAK_OUT ?= .railgun/soak
 # The rounds of `make test` are always the same: a lost disk, a kill -9, a frozen worker; with consumers a frozen worker,
@@ -60,7 +61,7 @@ doors: $(READY) ## Check that the rooms import each other through their doors on
 
 unit: $(READY) ## Run the tests alone, in three processes (ARGS="-k publish" …)
 	RAILGUN_CHAOS_ROUNDS=3 RAILGUN_CHAOS_CONSUMER_ROUNDS=3 RAILGUN_CHAOS_SOURCING_ROUNDS=3 RAILGUN_CHAOS_BUCKET_ROUNDS=3 \
-		RAILGUN_CHAOS_PIPELINE_ROUNDS=1 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) $(PY) -m tests.parts $(ARGS)
+		RAILGUN_CHAOS_PIPELINE_ROUNDS=1 RAILGUN_CHAOS_SINK_ROUNDS=1 RAILGUN_CHAOS_SEED=$(CHAOS_SEED) $(PY) -m tests.parts $(ARGS)
 
 rules: $(READY) ## List the rules of docs/rules that no passing test shows
 	$(PY) -m tests.rules $(ARGS)
@@ -68,10 +69,10 @@ rules: $(READY) ## List the rules of docs/rules that no passing test shows
 fuzz: $(READY) ## Random histories through the rules, short of memory and with failing drains (FUZZ_SECONDS=60 for less)
 	$(PY) -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
-chaos: $(READY) ## Kill, stop and restart parts under load: 30 rounds, 20 with consumers, 20 with sources, 20 with buckets, 5 with each pipeline that writes (CHAOS_ROUNDS=100 for more)
+chaos: $(READY) ## Kill, stop and restart parts under load: 30 rounds, 20 with consumers, 20 with sources, 20 with buckets, 5 with each pipeline that writes and with a sink (CHAOS_ROUNDS=100 for more)
 	RAILGUN_CHAOS_ROUNDS=$(CHAOS_ROUNDS) RAILGUN_CHAOS_CONSUMER_ROUNDS=$(CHAOS_CONSUMER_ROUNDS) \
 		RAILGUN_CHAOS_SOURCING_ROUNDS=$(CHAOS_SOURCING_ROUNDS) RAILGUN_CHAOS_BUCKET_ROUNDS=$(CHAOS_BUCKET_ROUNDS) \
-		RAILGUN_CHAOS_PIPELINE_ROUNDS=$(CHAOS_PIPELINE_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)
+		RAILGUN_CHAOS_PIPELINE_ROUNDS=$(CHAOS_PIPELINE_ROUNDS) RAILGUN_CHAOS_SINK_ROUNDS=$(CHAOS_SINK_ROUNDS) $(PY) -m pytest -m chaos --timeout=3600 $(ARGS)
 
 differ: $(READY) ## Compare railgun with nats-server by random operations; every difference must be an agreed one (DIFFER_SEED=2 for others)
 	$(PY) -m tests.differ --sequences $(DIFFER_SEQUENCES) --seed $(DIFFER_SEED) $(ARGS)

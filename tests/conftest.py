@@ -18,7 +18,12 @@ settings.load_profile("railgun")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--chaos", choices=["with", "without", "only"], default="with", help="tests under chaos")
+    parser.addoption(
+        "--chaos",
+        choices=["with", "without", "only"],
+        default="with",
+        help="tests that want the machine for themselves",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -26,9 +31,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.chaos == "with":
         return
     wanted = config.option.chaos == "only"
-    left_out = [item for item in items if (item.get_closest_marker("chaos") is not None) != wanted]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if (item.get_closest_marker("chaos") is not None) == wanted]
+    config.hook.pytest_deselected(items=[item for item in items if _is_alone(item) != wanted])
+    items[:] = [item for item in items if _is_alone(item) == wanted]
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    """Whether it is under chaos that wants the machine for itself."""
+    mark = item.get_closest_marker("chaos")
+    return mark is not None and bool(mark.kwargs.get("alone", True))
 
 
 def pytest_configure() -> None:

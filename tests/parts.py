@@ -1,7 +1,7 @@
 """``python -m tests.parts [pytest arguments]``: all tests, in the two parts that they come in.
 
 Most tests wait more than they compute, so several processes share them, each with a Kafka and a worker of its own; a file
-stays in one process (:mod:`tests.support.sharing`). Tests under chaos want the machine for themselves and follow alone.
+stays in one process (:mod:`tests.support.sharing`). Most tests under chaos want the machine for themselves and follow alone.
 
 A few tests that failed beside others are run once more by themselves. Those that pass then are named at the end, and do not fail the run: a machine that
 stands still for seconds breaks what is right. They are defects all the same.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,3 +85,29 @@ def commands_of(at: Place, rg: railgun.Railgun, stream: str) -> Iterator[Callabl
         yield lambda: int(reader.get_watermark_offsets(place, 10)[1])
     finally:
         reader.close()
+
+
+def sold(rg: railgun.Railgun, count: int) -> str:
+    """A stream of sales: each third on one of three subjects, at prices of 0.5, 1.5 and so on; every tenth has none."""
+    name = unique("SALES")
+    rg.create_stream(name, subjects=[f"{name}.*"])
+    futures = [
+        rg.publish_soon(f"{name}.{n % 3}", "no price" if n % 10 == 9 else json.dumps({"price": n + 0.5}))
+        for n in range(count)
+    ]
+    for future in futures:
+        future.result()
+    return name
+
+
+def expected_totals(name: str, count: int) -> dict[str, tuple[int, float]]:
+    mine = {key: [n for n in range(count) if n % 3 == key] for key in range(3)}
+    return {
+        f"{name}.{key}": (len(all_of), sum(n + 0.5 for n in all_of if n % 10 != 9))
+        for key, all_of in mine.items()
+    }
+
+
+def totals_in(messages: list[bytes]) -> dict[str, tuple[int, float]]:
+    found = [json.loads(payload) for payload in messages]
+    return {one["key"]: (one["count"], one["sum"]) for one in found}

@@ -1,9 +1,8 @@
-"""Totals: right and written once, in a stream and in a bucket, though a batch comes twice or the driver is killed."""
+"""Totals: right and written once, in a stream and in a bucket, though a batch comes twice, or nobody answers."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import railgun
 from railgun.errors import ConfigError, NoWorker, RequestTimeout
-from tests.pipelines.conftest import Kill
+from tests.pipelines.contents import expected_totals, sold, totals_in
 from tests.support.naming import unique
 from topologies.pipelines import totals as totals_module
 from topologies.pipelines.parts.place import Place
@@ -20,32 +19,6 @@ from topologies.pipelines.totals import Target, Totalled, summed, totals
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 AT_ONCE = 0.1  # seconds: a window that helps nobody who comes back
-
-
-def sold(rg: railgun.Railgun, count: int) -> str:
-    """A stream of sales: each third on one of three subjects, at prices of 0.5, 1.5 and so on; every tenth has none."""
-    name = unique("SALES")
-    rg.create_stream(name, subjects=[f"{name}.*"])
-    futures = [
-        rg.publish_soon(f"{name}.{n % 3}", "no price" if n % 10 == 9 else json.dumps({"price": n + 0.5}))
-        for n in range(count)
-    ]
-    for future in futures:
-        future.result()
-    return name
-
-
-def expected(name: str, count: int) -> dict[str, tuple[int, float]]:
-    mine = {key: [n for n in range(count) if n % 3 == key] for key in range(3)}
-    return {
-        f"{name}.{key}": (len(all_of), sum(n + 0.5 for n in all_of if n % 10 != 9))
-        for key, all_of in mine.items()
-    }
-
-
-def told(messages: list[bytes]) -> dict[str, tuple[int, float]]:
-    found = [json.loads(payload) for payload in messages]
-    return {one["key"]: (one["count"], one["sum"]) for one in found}
 
 
 def forget_newest(checkpoint: Path) -> None:
@@ -90,24 +63,7 @@ def test_totals_are_written_once_though_no_worker_answers_for_a_moment(
     held = [message.payload for message in log.read()]
     assert len(held) == len(set(held)), "a total is there twice"
     newest = {json.loads(one)["key"]: one for one in held}
-    assert told(list(newest.values())) == expected(name, 200)
-
-
-def test_totals_go_on_after_their_driver_was_killed(
-    spark: SparkSession, at: Place, rg: railgun.Railgun, killed: Kill, tmp_path: Path
-) -> None:
-    name, into = sold(rg, 1_000), unique("TOTALS")
-    written = rg.create_stream(into, subjects=[f"{into}.>"], duplicate_window=AT_ONCE)
-    options = ["--into", into, "--subject", into, "--sum", "price", "--checkpoint", str(tmp_path / "state")]
-    killed("totals", name, *options, "--max-per-batch", "120", once=lambda: written.info().state.messages > 3)
-
-    totals(spark, at, name, Target(into, into), str(tmp_path / "state"), field="price", max_per_batch=500)
-    newest = [message.payload for message in written.read(last_per_subject=True)]
-    assert told(newest) == expected(name, 1_000)
-    ids = Counter(message.header("Nats-Msg-Id") for message in written.read())
-    assert set(ids.values()) == {1}
-    counts = [message.json()["count"] for message in written.read(f"{into}.{name}.0")]
-    assert counts == sorted(set(counts)), "a total never goes back"
+    assert totals_in(list(newest.values())) == expected_totals(name, 200)
 
 
 def test_a_batch_that_comes_twice_is_written_once_also_in_a_bucket_and_for_one_job_alone(
@@ -122,7 +78,9 @@ def test_a_batch_that_comes_twice_is_written_once_also_in_a_bucket_and_for_one_j
         forget_newest(state)
         assert totals(spark, at, name, target, str(state), field="price") == Totalled(1, 0)
     assert (written.info().state.last_seq, values.status().values) == (3, 3)
-    assert told([entry.raw for entry in values.get_many(expected(name, 1)).values()]) == expected(name, 300)
+    assert totals_in(
+        [entry.raw for entry in values.get_many(expected_totals(name, 1)).values()]
+    ) == expected_totals(name, 300)
 
     with pytest.raises(ConfigError, match="belongs to another field"):
         totals(spark, at, name, Target(into, into), str(tmp_path / "None"))

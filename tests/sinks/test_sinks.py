@@ -283,22 +283,3 @@ def test_the_health_check_of_the_compose_file_asks_it(parts: SinkParts) -> None:
     for port, healthy in ((parts.local.url.rpartition(":")[2], True), (str(free_port()), False)):
         asked = [word.replace("8083", port) for word in command]
         assert (subprocess.run(asked, capture_output=True, timeout=20).returncode == 0) == healthy
-
-
-@pytest.mark.slow
-def test_each_message_is_one_row_although_connect_is_killed_twice(parts: SinkParts) -> None:
-    stream, total = parts.stream(), 12_000
-    sink = parts.jdbc(stream, settings={"batch.size": "100", "consumer.override.max.poll.records": "100"})
-    parts.connect.apply(sink, parts.rg)
-    parts.publish(stream, total)
-    seen = 0
-    for _ in range(2):
-        wait_until(lambda: parts.postgres.count(sink.table) > seen, "more rows", 60, pause=0.005)  # noqa: B023
-        parts.local.kill()
-        seen = parts.postgres.count(sink.table)
-        assert 0 < seen < total, "it was killed in the middle"
-        parts.plant_aborted(stream, 5)
-        parts.local.start()
-    parts.publish(stream, 100, "after")
-    parts.await_rows(sink.table, total + 100, 90)
-    assert parts.rows(sink.table) == parts.stored(stream)
