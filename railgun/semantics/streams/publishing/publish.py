@@ -6,6 +6,7 @@ need no closer look go the quick way; all ways give the same outcome, which a pr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice, repeat
 from typing import NamedTuple
 
@@ -137,8 +138,8 @@ def _publish_columns(
         or config.discard == "new"
     ):
         return None
+    largest = largest_message(config)
     if headers:
-        largest = largest_message(config)
         return publish_increments(state, subjects, ids, headers, payloads, time, room, largest, log, read)
     if ids and (not state.window.window or " " in "".join(ids) or not state.window.all_new(ids)):
         return None  # an id may begin with a space, which is not part of it
@@ -151,27 +152,24 @@ def _publish_columns(
             return None
         overheads[subject] = overhead
     sizes = [overheads[subject] + len(payload) for subject, payload in zip(subjects, payloads, strict=True)]
+    given: Iterable[Headers] = repeat(_NO_HEADERS, len(sizes))
     if ids:
         extra = state.measure.headers + _ID_HEADER_BYTES
         encoded = [message_id.encode("utf-8") for message_id in ids]
         if max(map(len, encoded)) + _ID_HEADER_BYTES > h.MAX_HEADER_BYTES:
             return None
         sizes = [size + extra + len(one) for size, one in zip(sizes, encoded, strict=True)]
-        log.headers += [((h.MSG_ID, one),) for one in encoded]
-    largest = largest_message(config)
+        given = [((h.MSG_ID, one),) for one in encoded]
     total = sum(sizes)
     if max(sizes, default=0) > largest or total > room or limits.needs_trim(state, len(sizes), total):
-        if ids:
-            del log.headers[len(log.headers) - len(ids) :]
         return None
     first = state.store_run(subjects, sizes, time)
     if ids:
         state.window.accept_run(ids, first, time)
-    else:
-        log.headers += repeat(_NO_HEADERS, len(sizes))
     state.last_msg_id = ids[-1] if ids else ""
     log.sequences += range(first, first + len(sizes))
     log.subjects += subjects
+    log.headers += given
     log.payloads += payloads
     log.times += repeat(time, len(sizes))
     return PackOutcome(runs=[(0, len(sizes), first)])
@@ -265,22 +263,31 @@ def examine(
         if wanted:
             return lifetime
         lifetime = ttl.UNLIMITED  # of a message that is not stored, it says nothing
+    kept = _as_stored(state, message, lifetime, largest or largest_message(config))
+    if isinstance(kept, Refusal):
+        return kept
+    size = state.measure.of(kept.subject, h.block_size(kept.headers), kept.payload)
+    if wanted:
+        refused = limits.check(state, kept.subject, size, platform, room, rollup=rollup != "", ahead=ahead)
+        if refused is not None:
+            return refused
+    return Examined(kept, message_id, size, lifetime, rollup, wanted, total, ledger)
+
+
+def _as_stored(
+    state: OwnedStream, message: NewMessage, lifetime: ttl.Lifetime, largest: int
+) -> NewMessage | Refusal:
+    """The message with the headers that it is stored with, which may be ``largest`` bytes with the payload."""
     headers = message.headers
     if lifetime.rewritten is not None:
         headers = [(n, lifetime.rewritten if n == h.TTL else v) for n, v in headers]
     header_bytes = h.block_size(headers)
     if header_bytes > h.MAX_HEADER_BYTES:
         return refusals.HEADER_TOO_LARGE  # LIM-14
-    if header_bytes + len(message.payload) > (largest or largest_message(config)):
+    if header_bytes + len(message.payload) > largest:
         return refusals.MESSAGE_TOO_LARGE
     (headers,) = with_origin([headers], state.origin)
-    size = state.measure.of(message.subject, h.block_size(headers), message.payload)
-    if wanted:
-        refused = limits.check(state, message.subject, size, platform, room, rollup=rollup != "", ahead=ahead)
-        if refused is not None:
-            return refused
-    kept = message._replace(headers=headers)
-    return Examined(kept, message_id, size, lifetime, rollup, wanted, total, ledger)
+    return message._replace(headers=headers)
 
 
 def _counted(
