@@ -27,6 +27,20 @@ def test_a_value_is_there_once_put_returned(bucket: MakeBucket) -> None:
         assert (config.get("counted").revision, config.get("counted").text) == (revision, str(number))
 
 
+@pytest.mark.rule("KV-40")
+def test_a_value_says_where_it_was_stored_and_no_publisher_says_it_instead(
+    rg: railgun.Railgun, bucket: MakeBucket
+) -> None:
+    config = bucket(history=2)
+    config.put("port", "1")
+    forged = {"KV-Origin-Server": "forged", "KV-Origin-Cluster": "forged", "Trace": "7"}
+    rg.publish(f"kv.{config.name}.port", "2", headers=forged)
+    by_put, by_publish = (dict(one.headers) for one in rg.stream(config.config.stream).read())
+    assert by_put.keys() == {"KV-Origin-Server", "KV-Origin-Cluster"}
+    assert all(by_put.values())
+    assert by_publish == {"Trace": b"7", **by_put}
+
+
 @pytest.mark.rule("KV-14", "KV-16")
 def test_a_missing_key_is_a_key_error(bucket: MakeBucket) -> None:
     config = bucket()
