@@ -211,20 +211,35 @@ class Packer:
             if lane.busy:
                 return
             lane.busy = True
-        while True:
-            with self._lock:
-                pack = self._take(lane)
-                if pack is None:
-                    lane.busy = False
-                    self._quiet.notify_all()
-                    return
-            try:
-                value = pack.encode(self._client)
-                self._send(lane.partition, lane.key, PACK, value, partial(self._delivered, lane, pack))
-            except RailgunError as error:
-                self.finish(pack.first, None, error)
-            except Exception as error:  # noqa: BLE001 - no caller may wait for ever for a pack that never left
-                self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
+        try:
+            while (pack := self._next_pack(lane)) is not None:
+                self._send_pack(lane, pack)
+        except BaseException:
+            with self._lock:  # an interrupt: the sender thread goes on with what others wait for
+                lane.busy = False
+                if not lane.queued:
+                    self._enqueue(lane)
+                self._quiet.notify_all()
+            raise
+
+    def _next_pack(self, lane: Lane) -> Pack | None:
+        """The next pack to send; None if there is none now, and then nobody empties the lane any more."""
+        with self._lock:
+            pack = self._take(lane)
+            if pack is None:
+                lane.busy = False
+                self._quiet.notify_all()
+            return pack
+
+    def _send_pack(self, lane: Lane, pack: Pack) -> None:
+        """Hand the pack over. One that an interrupt keeps from leaving ends at its deadline: it may have left."""
+        try:
+            value = pack.encode(self._client)
+            self._send(lane.partition, lane.key, PACK, value, partial(self._delivered, lane, pack))
+        except RailgunError as error:
+            self.finish(pack.first, None, error)
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever for a pack that never left
+            self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
 
     def _take(self, lane: Lane) -> Pack | None:
         if self._closed is not None:

@@ -29,6 +29,7 @@ from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, store_refused
 from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import PackReply
+from tests.support.waiting import wait_until
 
 
 @given(
@@ -280,3 +281,22 @@ def test_a_callback_that_raises_does_not_keep_others_from_being_told(
     assert "a done callback raised" in caplog.text
     future.add_done_callback(told.append)
     assert told == [future, future]
+
+
+def test_an_interrupt_in_the_middle_of_a_send_holds_up_nobody(packer: Packer, sent: Sent) -> None:
+    """The pack that was on its way ends with an answer or at its deadline; what comes later does not wait for it."""
+
+    def interrupted(*_: object) -> None:
+        packer._send = sent
+        raise KeyboardInterrupt
+
+    lane = Lane("S", 0)
+    packer._send = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        packer.add_now(lane, "s", b"1", "", None)
+    future = packer.add_now(lane, "s", b"2", "", None)
+    wait_until(lambda: [pack.payloads for pack in sent.packs] == [[b"2"]], "the next message left")
+    answer(packer, sent.packs[0], 7)
+    assert future.result(0) == PubAck("S", 7)
+    assert [pack.count for pack in packer.pending()] == [1]
+    packer.push()  # waits for nobody
