@@ -35,6 +35,7 @@ from railgun.client.publishing.arguments import (
     outgoing,
 )
 from railgun.client.publishing.packs import Lane, PublishFuture
+from railgun.client.steps import waitable
 from railgun.errors import RequestTimeout
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
@@ -140,7 +141,7 @@ class AsyncRailgun(AsyncCalls):
         data, given = outgoing(self._events, payload, given)
         if type(data) is Unframed:
             data = await asyncio.to_thread(self._events.finish, data)
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         if not ack:
             lane = self._routing.routes.get(subject)
             if lane is None:
@@ -207,7 +208,7 @@ class AsyncRailgun(AsyncCalls):
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was published has its outcome. Raises RequestTimeout."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         await asyncio.to_thread(self._unrouted.wait_empty, limit)
         await asyncio.to_thread(self._pump_all)
         if not await asyncio.to_thread(self._connection.flush, limit):

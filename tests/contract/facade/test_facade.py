@@ -6,7 +6,8 @@ import asyncio
 import gc
 import json
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -311,3 +312,25 @@ def test_a_loop_that_is_closed_in_the_middle_of_a_publish_holds_up_no_other(
 
 async def _connected(cluster: Cluster) -> railgun.AsyncRailgun:
     return await cluster.connect_async()
+
+
+@pytest.mark.parametrize(
+    "timeout", [float("nan"), float("inf"), -1, 10**400, "5", 1e10], ids=lambda given: f"{given}"[:9]
+)
+def test_a_timeout_that_is_none_is_refused_before_anything_is_sent(
+    rg: railgun.Railgun, unique: Unique, timeout: Any
+) -> None:
+    name = unique("S")
+    stream = rg.create_stream(name, subjects=[f"{name}.>"])
+    calls: list[Callable[[], object]] = [
+        lambda: rg.publish(f"{name}.a", timeout=timeout),
+        lambda: rg.request(f"{name}.a", timeout=timeout),
+        lambda: rg.request(f"STREAM.INFO.{name}", timeout=timeout),
+        lambda: rg.counter(f"{name}.a").add(timeout=timeout),
+        lambda: rg.flush(timeout=timeout),
+    ]
+    for call in calls:
+        with pytest.raises(railgun.ConfigError, match="is not a valid timeout"):
+            call()
+    assert stream.info().state.messages == 0
+    assert rg.publish(f"{name}.a").sequence == 1

@@ -178,7 +178,7 @@ def test_a_publish_with_a_bad_timeout_leaves_nothing_behind() -> None:
     with connect("memory://") as rg:
         orders = rg.create_stream("ORDERS")
         rg.publish("ORDERS", b"first")  # from now on it is known where the subject goes
-        with pytest.raises(TypeError):
+        with pytest.raises(ConfigError):
             rg.publish("ORDERS", b"never sent", timeout="soon")  # type: ignore[call-overload]
         rg.publish("ORDERS", b"second", ack=False)
         rg.flush()
