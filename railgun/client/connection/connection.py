@@ -228,5 +228,5 @@ class Connection:
         self.reads.abandon()
         self.gets.abandon()
         self.consuming.abandon(self._error)
-        self.packer.abandon(self._error)
         self.routing.abandon()
+        self.packer.abandon(self.routing.lanes(), self._error)

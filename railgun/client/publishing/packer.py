@@ -367,8 +367,7 @@ class Packer:
         wakeups = Wakeups()
         with self._lock:
             self._closed = error or ConnectionClosed("the connection is closed")
-            waiting = [pack for lane in lanes for pack in (*lane.ready, lane.open)]
-            waiting += [pack for _, pack in self._pending.values()]
+            waiting = self._waiting(lanes)
             self._pending.clear()
             self._unanswered = self._unanswered_bytes = self._sent = 0
             self._room.notify_all()
@@ -377,8 +376,15 @@ class Packer:
             pack.settle(None, reason, wakeups)
         wakeups.deliver()
 
-    def abandon(self, error: RailgunError) -> None:
-        """In a forked child: the locks may be held by threads that do not exist here."""
+    def abandon(self, lanes: Iterable[Lane], error: RailgunError) -> None:
+        """In a forked child: the locks may be held by threads that do not exist here, and nothing has an outcome."""
         self._lock = threading.Lock()
         self._room = self._work = self._quiet = threading.Condition(self._lock)
         self._closed = error
+        for pack in self._waiting(lanes):
+            pack.abandon(error)
+
+    def _waiting(self, lanes: Iterable[Lane]) -> list[Pack]:
+        """All packs that have not ended; the caller holds the lock."""
+        found = [pack for lane in lanes for pack in (*lane.ready, lane.open)]
+        return found + [pack for _, pack in self._pending.values()]

@@ -201,6 +201,11 @@ class BatchPacks(Pack):
         for (part, _), reply in zip(self._parts, replies, strict=True):
             part.settle(reply, error, wakeups)
 
+    def abandon(self, error: RailgunError) -> None:
+        super().abandon(error)
+        for part, _ in self._parts:
+            part.abandon(error)
+
 
 def _replies_of(reply: PackReply, ends: list[int]) -> list[PackReply]:
     """The reply of each part of a pack: what is refused of it, and what became of its last message, the only one that is asked for."""

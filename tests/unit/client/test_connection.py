@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -210,6 +211,36 @@ def test_a_child_process_must_connect_for_itself() -> None:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert rg.publish("s", b"x").sequence == 1
+
+
+def test_what_a_parent_waits_for_has_no_outcome_in_its_child() -> None:
+    """Neither what was sent, nor a batch, nor what is behind it: whoever asks there would wait for ever."""
+    with connect("memory://", max_in_flight=2) as rg:
+        stream = rg.create_stream("S", subjects=["s"], allow_atomic=True)
+        rg.publish("s", b"first")
+        packer, held = rg.connection.packer, list[Any]()
+        send, packer._send = packer._send, lambda *command: held.append(command)
+        with ThreadPoolExecutor() as pool:
+            futures = [rg.publish_soon("s", b"x"), rg.publish_soon("s", b"y"), pool.submit(_commit, rg)]
+            wait_until(lambda: packer.unanswered == 3 and len(held) > 0, "all of it waits")
+            batch = next(iter(rg.connection.routing.lanes())).ready[-1]
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(30)
+                errors = [futures[0].exception(20), futures[1].exception(20), batch.error]
+                os._exit(sum(not isinstance(one, ConnectionClosed) for one in errors))
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            packer._send = send
+            for command in held:
+                send(*command)
+            assert [one.result(10) for one in futures]
+        assert stream.info().state.messages == 4
+
+
+def _commit(rg: Any) -> object:
+    with rg.batch() as batch:
+        batch.add("s", b"z")
+    return batch.ack
 
 
 @pytest.mark.rule("KV-53")
