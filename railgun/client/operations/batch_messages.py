@@ -76,6 +76,7 @@ class BatchMessages:
             messages, self._messages, self._state = self._messages, BatchColumns(self.id), "over"
         if not messages.payloads:
             return None
+        self._connection.packer.check()
         if messages.unframed:
             yield Blocking(lambda: messages.finish(self._connection.events))
         lane = yield from self._lane(dict.fromkeys(messages.subjects))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,6 +26,7 @@ from railgun.errors import (
     TooManyWaiting,
 )
 from railgun.model.stream_config import StreamConfig
+from railgun.protocol.replies import PackReply
 from tests.support.transports import Silent, registered
 from tests.support.waiting import wait_until
 
@@ -213,6 +215,28 @@ def test_a_child_process_must_connect_for_itself() -> None:
         assert rg.publish("s", b"x").sequence == 1
 
 
+def test_what_comes_while_a_connection_is_closed_is_refused(silent: Silent) -> None:
+    """It was taken, and lost where the close did not wait for it; with a publisher that goes on the close had no end."""
+    rg = facade(silent, timeout=20)
+    packer = rg.connection.packer
+    first = rg.publish_soon("s.a", b"1")
+    wait_until(lambda: len(packer.pending()) == 1, "it was sent")
+    closing = threading.Thread(target=rg.close)
+    closing.start()
+    wait_until(lambda: packer._refused is not None, "it waits for the answer")
+    with pytest.raises(ConnectionClosed):
+        rg.publish_soon("s.a", b"2")
+    with pytest.raises(ConnectionClosed):
+        rg.publish("s.a", b"2", ack=False)
+    with pytest.raises(ConnectionClosed):
+        _commit(rg, "s.a")
+    assert not first.done()
+    pack = packer.pending()[0]
+    packer.finish(pack.first, PackReply("S", pack.first, [(0, 1, 7)], [], []), None)
+    closing.join(10)
+    assert first.result(0).sequence == 7
+
+
 def test_what_a_parent_waits_for_has_no_outcome_in_its_child() -> None:
     """Neither what was sent, nor a batch, nor what is behind it: whoever asks there would wait for ever."""
     with connect("memory://", max_in_flight=2) as rg:
@@ -237,9 +261,9 @@ def test_what_a_parent_waits_for_has_no_outcome_in_its_child() -> None:
         assert stream.info().state.messages == 4
 
 
-def _commit(rg: Any) -> object:
+def _commit(rg: Any, subject: str = "s") -> object:
     with rg.batch() as batch:
-        batch.add("s", b"z")
+        batch.add(subject, b"z")
     return batch.ack
 
 
