@@ -380,7 +380,8 @@ class Packer:
         )
         wakeups = Wakeups()
         with self._lock:
-            self._closed = self._refused = error or ConnectionClosed("the connection is closed")
+            self._closed = error or ConnectionClosed("the connection is closed")
+            self._refused = self._refused or self._closed
             waiting = waiting_in(lanes) + [pack for _, pack in self._pending.values()]
             self._pending.clear()
             self._unanswered = self._unanswered_bytes = self._sent = 0

@@ -237,6 +237,15 @@ def test_what_comes_while_a_connection_is_closed_is_refused(silent: Silent) -> N
     assert first.result(0).sequence == 7
 
 
+def test_a_request_that_begins_while_the_connection_is_closed_ends_with_it(silent: Silent) -> None:
+    rg = facade(silent, timeout=3)
+    requests = rg.connection.requests
+    requests._push = rg.close  # in the middle of its way
+    with pytest.raises(ConnectionClosed):
+        rg.stream("S").info()
+    assert requests.pending() == []
+
+
 def test_what_a_parent_waits_for_has_no_outcome_in_its_child() -> None:
     """Neither what was sent, nor a batch, nor what is behind it: whoever asks there would wait for ever."""
     with connect("memory://", max_in_flight=2) as rg:
