@@ -17,6 +17,7 @@ from railgun.client.facade.async_railgun import AsyncRailgun
 from railgun.client.facade.railgun import Railgun, connect
 from railgun.client.publishing import packer as packing
 from railgun.client.publishing.packer import AHEAD_WINDOWS
+from railgun.client.transports.memory.memory_cluster import forget
 from railgun.errors import (
     ConfigError,
     ConnectionClosed,
@@ -27,6 +28,7 @@ from railgun.errors import (
 )
 from railgun.model.stream_config import StreamConfig
 from railgun.protocol.replies import PackReply
+from railgun.shard.core import ShardCore
 from tests.support.transports import Silent, registered
 from tests.support.waiting import wait_until
 
@@ -244,6 +246,30 @@ def test_a_request_that_begins_while_the_connection_is_closed_ends_with_it(silen
     with pytest.raises(ConnectionClosed):
         rg.stream("S").info()
     assert requests.pending() == []
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before its commit", "after"])
+def test_an_interrupt_of_a_cluster_in_memory_loses_and_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """What the interrupted thread was deciding is decided by another one, and no thread waits for it."""
+    with connect("memory://interrupted", timeout=10) as rg, connect("memory://interrupted") as other:
+        rg.create_stream("S", subjects=["s"], allow_msg_counter=True)
+        decided = ShardCore.committed if committed else ShardCore.apply
+
+        def interrupted(core: ShardCore, *given: Any) -> Any:
+            monkeypatch.undo()
+            decided(core, *given)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ShardCore, "committed" if committed else "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rg.counter("s").add(1)
+        with ThreadPoolExecutor() as pool:
+            assert pool.submit(other.counter("s").add, 10).result(20) == 11
+        assert rg.counter("s").add(100) == 111
+        assert [one.total for one in other.counter("s").history()] == [1, 11, 111]
+    forget("interrupted")
 
 
 def test_what_a_parent_waits_for_has_no_outcome_in_its_child() -> None:
