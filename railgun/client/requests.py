@@ -117,10 +117,15 @@ class Requests:
     # -- waiting, ending
 
     def add(self, number: int, timeout: float) -> PendingCall:
-        """Wait for the answer of this number."""
+        """Wait for the answer of this number. Raises what ended the connection, also while its caller came here."""
         call = PendingCall(timeout)
         with self._lock:
             self._pending[number] = call
+        try:
+            self._check()
+        except RailgunError:
+            self.forget(number)
+            raise
         return call
 
     def forget(self, number: int) -> None:

@@ -98,6 +98,12 @@ class Settlement(Generic[T]):
         if waiters or callbacks:
             wakeups.add(waiters, callbacks)
 
+    def abandon(self, error: RailgunError) -> None:
+        """In a forked child: it ends with the error, for whoever asks. Those who wait for it are in the parent."""
+        if not self.done:
+            self.error, self.done = error, True
+            self._event = self._waiters = self._callbacks = None
+
     def wait(self, timeout: float | None) -> bool:
         """Whether it ended within the time."""
         if self.done:

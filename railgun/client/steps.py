@@ -12,12 +12,19 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
 from railgun.client.settlements import Settlement
-from railgun.errors import RailgunError
+from railgun.errors import ConfigError, RailgunError
 from railgun.model.durations import LONGEST, NANOS
 
 T = TypeVar("T")
 
 LONGEST_WAIT = LONGEST / NANOS  # seconds; no thread can wait much longer, and no command can say so
+
+
+def waitable(timeout: object) -> float:
+    """The time to wait for an answer, in seconds. Raises ConfigError for what nobody can wait, before anything is sent."""
+    if not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_WAIT:
+        raise ConfigError(f"{timeout!r:.100} is not a valid timeout: give seconds, at most {LONGEST_WAIT:g}")
+    return timeout
 
 
 class Blocking(NamedTuple):

@@ -198,6 +198,7 @@ class Connection:
         limit = self.timeout if timeout is None else timeout
         if self._error is None:
             self.consuming.close(limit)
+            self.packer.refuse()  # handlers may have published to their end
             if not self.packer.wait_empty(limit):
                 logger.warning("closed with %d publishes unanswered", self.packer.unanswered)
             if not self.transport.flush(limit):
@@ -228,5 +229,5 @@ class Connection:
         self.reads.abandon()
         self.gets.abandon()
         self.consuming.abandon(self._error)
-        self.packer.abandon(self._error)
         self.routing.abandon()
+        self.packer.abandon(self.routing.lanes(), self._error)

@@ -9,7 +9,7 @@ from typing import Final
 from railgun.client.consuming.ack_box import AckBox
 from railgun.client.consuming.handing import LARGEST_TOGETHER, WaitingHandOver
 from railgun.client.requests import PendingCall
-from railgun.client.steps import Blocking, Steps, Until
+from railgun.client.steps import Blocking, Steps, Until, waitable
 from railgun.errors import RailgunError, RequestTimeout, api_error
 from railgun.protocol.commands import AckRun, HandOver, PublishPack
 from railgun.protocol.replies import Frame
@@ -21,7 +21,7 @@ _BYTES_BESIDE: Final = 1024 * 1024
 
 def confirm(box: AckBox, run: AckRun, timeout: float | None) -> Steps[None]:
     """Send an acknowledgement, with all that waits beside it, and wait until it is durable (ACK-13)."""
-    limit = box.hub.link.timeout if timeout is None else timeout
+    limit = box.hub.link.timeout if timeout is None else waitable(timeout)
     try:
         yield from _sent(box, run, limit)
     except RequestTimeout as error:
@@ -38,7 +38,7 @@ def hand_over(
 
     ``size``: bytes of the publishes.
     """
-    limit = box.hub.link.timeout if timeout is None else timeout
+    limit = box.hub.link.timeout if timeout is None else waitable(timeout)
     under_way = box.under_way
     try:
         if size <= LARGEST_TOGETHER and under_way is not None and not under_way.done:

@@ -182,7 +182,7 @@ class Delivery(MessageViews):
         self._resolved = True
         try:
             yield from confirm(self._box, self._said(ACK), timeout)
-        except RailgunError:
+        except BaseException:  # also of a task that was cancelled meanwhile
             self._resolved = False
             raise
 
@@ -196,7 +196,7 @@ class Delivery(MessageViews):
             yield from hand_over(self._box, given, packs, size, timeout)
         except NotPending:
             raise  # whatever is said about this delivery now would mean nothing
-        except RailgunError:
+        except BaseException:  # also of a task that was cancelled meanwhile
             self._resolved = False
             raise
 
@@ -204,6 +204,7 @@ class Delivery(MessageViews):
         """The ack, and a pull of one in the same command."""
         if self._resolved or self._box is None:
             raise self._refusal()
+        wait = fetch.bounded(wait)
         self._resolved = True
         try:
             yield from fetch.prepared(self._box.hub, self.stream, self.consumer)

@@ -169,12 +169,20 @@ def fetch(
     """
     if batch < 1:
         raise ConfigError("the count of a fetch must be at least 1")
+    wait = bounded(wait)
     address = yield from prepared(hub, stream, consumer)
     return (yield from _pulled(hub, address, hub.latest_box(stream, consumer), (), make, batch, wait))
 
 
+def bounded(wait: object) -> float:
+    """The wait of a fetch, in seconds, as far as anybody can wait. Raises ConfigError for what is not a time."""
+    if not isinstance(wait, int | float) or wait != wait:
+        raise ConfigError(f"{wait!r:.100} is not a valid wait: give seconds")
+    return min(max(wait, 0.0), LONGEST_WAIT)
+
+
 def ack_and_fetch(box: AckBox, run: AckRun, make: type[Delivery], wait: float) -> Steps[list[Any]]:
-    """Acknowledge one message, and get the next, in one command (ACK-09); its consumer is :func:`prepared`."""
+    """Acknowledge one message, and get the next, in one command (ACK-09); its consumer is :func:`prepared`, ``wait`` :func:`bounded`."""
     return (yield from _pulled(box.hub, box.address, box, (run,), make, 1, wait))
 
 
@@ -188,7 +196,6 @@ def _pulled(
     wait: float,
 ) -> Steps[list[Any]]:
     """A pull, with what the box holds and ``acks`` in the same command."""
-    wait = min(max(wait, 0.0), LONGEST_WAIT)
     patience = wait + hub.link.timeout
     number = hub.link.requests.numbers.take()
     expires = round(max(wait, _SHORTEST) * NANOS)

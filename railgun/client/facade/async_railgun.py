@@ -35,6 +35,7 @@ from railgun.client.publishing.arguments import (
     outgoing,
 )
 from railgun.client.publishing.packs import Lane, PublishFuture
+from railgun.client.steps import waitable
 from railgun.errors import RequestTimeout
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
@@ -99,7 +100,7 @@ class AsyncRailgun(AsyncCalls):
         self._events = connection.events
         self._handlers = Handlers(connection)
         self._unrouted = Unrouted(connection)
-        self._scheduled: set[tuple[int, Lane]] = set()
+        self._scheduled: set[tuple[asyncio.AbstractEventLoop, Lane]] = set()
 
     async def close(self) -> None:
         """Wait for what was published, then end. Nothing that was sent is lost; the second call does nothing."""
@@ -107,6 +108,7 @@ class AsyncRailgun(AsyncCalls):
 
     def _close(self) -> None:
         self._unrouted.wait_empty(self._connection.timeout)
+        self._pump_all()
         self._connection.close()
 
     # -- publishing
@@ -139,7 +141,7 @@ class AsyncRailgun(AsyncCalls):
         data, given = outgoing(self._events, payload, given)
         if type(data) is Unframed:
             data = await asyncio.to_thread(self._events.finish, data)
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         if not ack:
             lane = self._routing.routes.get(subject)
             if lane is None:
@@ -165,15 +167,22 @@ class AsyncRailgun(AsyncCalls):
             lane, subject, payload, msg_id, headers, block=False, queue=False, patience=timeout
         )
         loop = asyncio.get_running_loop()
-        key = (id(loop), lane)
+        key = (loop, lane)
         if key not in self._scheduled:  # once for all tasks that publish before the loop turns
+            for other in [one for one in tuple(self._scheduled) if one[0].is_closed()]:
+                self._pump(other)  # a loop that was closed never has its turn
             self._scheduled.add(key)
             loop.call_soon(self._pump, key)
         return future
 
-    def _pump(self, key: tuple[int, Lane]) -> None:
+    def _pump(self, key: tuple[asyncio.AbstractEventLoop, Lane]) -> None:
         self._scheduled.discard(key)
         self._connection.packer.pump(key[1])
+
+    def _pump_all(self) -> None:
+        """Send what waits for the turn of a loop: it may have been closed before."""
+        for key in tuple(self._scheduled):
+            self._pump(key)
 
     def publish_soon(
         self,
@@ -199,8 +208,9 @@ class AsyncRailgun(AsyncCalls):
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was published has its outcome. Raises RequestTimeout."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         await asyncio.to_thread(self._unrouted.wait_empty, limit)
+        await asyncio.to_thread(self._pump_all)
         if not await asyncio.to_thread(self._connection.flush, limit):
             raise RequestTimeout(
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"

@@ -28,6 +28,7 @@ from railgun.client.publishing.arguments import (
     outgoing,
 )
 from railgun.client.publishing.packs import Lane, PublishFuture
+from railgun.client.steps import waitable
 from railgun.errors import RequestTimeout
 from railgun.model.headers import HeaderList
 from railgun.model.messages import PubAck
@@ -113,7 +114,7 @@ class Railgun(Calls):
         given = message_headers(options) if options else None
         data, given = outgoing(self._events, payload, given)
         data = self._events.finish(data)
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         if not ack:
             lane = self._routing.routes.get(subject) or self._routing.route(subject, limit)
             self._connection.packer.add_now(lane, subject, data, msg_id or "", given, silent=True)
@@ -154,7 +155,7 @@ class Railgun(Calls):
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was published has its outcome. Raises RequestTimeout."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         if not self._connection.flush(limit):
             raise RequestTimeout(
                 f"{self._connection.packer.unanswered} publishes have no answer after {limit:g} s"

@@ -15,7 +15,7 @@ from railgun.client.connection.connection import Connection
 from railgun.client.publishing.arguments import Event, MessageOptions, message_headers, outgoing
 from railgun.client.publishing.batch_columns import BatchColumns
 from railgun.client.publishing.packs import Lane, Pack
-from railgun.client.steps import LONGEST_WAIT, Blocking, Steps, Turn, Until
+from railgun.client.steps import Blocking, Steps, Turn, Until, waitable
 from railgun.errors import ConfigError, RequestTimeout
 from railgun.model import headers as h
 from railgun.model.messages import PubAck
@@ -32,7 +32,7 @@ class BatchMessages:
     def __init__(self, connection: Connection, timeout: float) -> None:
         """Raises ConfigError for a time that nobody can wait."""
         self._connection = connection
-        self._timeout = _waitable(timeout)
+        self._timeout = waitable(timeout)
         self._lock = threading.Lock()
         self._state = "new"
         self.id = uuid.uuid4().hex
@@ -76,6 +76,7 @@ class BatchMessages:
             messages, self._messages, self._state = self._messages, BatchColumns(self.id), "over"
         if not messages.payloads:
             return None
+        self._connection.packer.check()
         if messages.unframed:
             yield Blocking(lambda: messages.finish(self._connection.events))
         lane = yield from self._lane(dict.fromkeys(messages.subjects))
@@ -129,13 +130,6 @@ class BatchMessages:
         if routing.stale:
             yield Blocking(routing.require_worker)
         return next(iter(found.values()))
-
-
-def _waitable(timeout: object) -> float:
-    """The time to wait, in seconds. What is wrong with it is told before anything is sent, and by the caller's thread."""
-    if not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_WAIT:
-        raise ConfigError(f"{timeout!r} is not a valid timeout: give seconds, at most {LONGEST_WAIT:g}")
-    return timeout
 
 
 def _raise_first(packs: list[Pack]) -> None:

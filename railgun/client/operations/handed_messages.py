@@ -14,7 +14,7 @@ from railgun.client.consuming.handing import LARGEST_TOGETHER
 from railgun.client.publishing.arguments import Event, MessageOptions, message_headers, outgoing
 from railgun.client.publishing.pack_codec import encode_pack
 from railgun.client.publishing.packs import PACK_BYTES, message_size
-from railgun.client.steps import Blocking, Steps
+from railgun.client.steps import Blocking, Steps, waitable
 from railgun.errors import ConfigError, MessageTooLarge
 from railgun.model import headers as h
 from railgun.model.cluster_limits import HANDED_OVER_AT_ONCE, LARGEST_BODY
@@ -30,9 +30,10 @@ class HandedMessages:
     """The publishes of one transaction, until they are handed over or given up."""
 
     def __init__(self, delivery: Delivery, timeout: float | None) -> None:
+        """Raises ConfigError for a time that nobody can wait."""
         self._delivery = delivery
         self._events = delivery._events or Events()
-        self._timeout = timeout
+        self._timeout = None if timeout is None else waitable(timeout)
         self._messages: list[tuple[str, str, HeaderList, bytes]] = []  # subject, id, headers, payload
         self._size = 0  # bytes of them, about
         self._state = "new"

@@ -1,8 +1,7 @@
 """Publishes that wait for the same stream travel as one record.
 
-Each stream has a :class:`Lane`: a pack that is being filled, and full ones that wait. A lane is emptied by one thread at a
-time, so messages leave in the order in which they came (PUB-23); what arrives while a pack is being encoded is the next
-pack. A lone ``publish`` is encoded and handed over by its own thread; everything else by the sender thread.
+Each stream has a :class:`Lane`: a pack that is being filled, and full ones that wait. A lane is emptied by one thread at a time, so messages
+leave in the order in which they came (PUB-23). A lone ``publish`` is encoded and handed over by its own thread; others by the sender thread.
 
 At most ``max_in_flight`` messages are unanswered. Beyond that a blocking caller waits for room, and what came without
 blocking stays in its lane until there is some; not without bound (:meth:`Packer.check_ahead`).
@@ -28,6 +27,7 @@ from railgun.client.publishing.packs import (
     Pack,
     PublishFuture,
     message_size,
+    waiting_in,
 )
 from railgun.client.requests import RequestNumbers
 from railgun.client.settlements import Wakeups
@@ -44,6 +44,7 @@ AHEAD_WINDOWS = 16  # times max_in_flight
 AHEAD_BYTES = 256 * 1024 * 1024
 _LONGEST_WAIT = 3_600.0  # seconds, before it is looked again: no lock waits for ever in one call
 _FIRST_PACKS = 64  # of a lane, which are counted for each that comes
+_FOR_OTHERS = 10 * PACK_MESSAGES  # that came later and that a caller's thread sends with its own
 
 
 class Packer:
@@ -77,8 +78,10 @@ class Packer:
         self._unanswered = 0  # in lanes or sent
         self._unanswered_bytes = 0
         self._sent = 0
-        self._closed: RailgunError | None = None
+        self._closed: RailgunError | None = None  # nothing is sent any more
+        self._refused: RailgunError | None = None  # nothing more is taken
         self._idle = False
+        self._busy: set[Lane] = set()  # lanes that some thread is emptying
         self._thread = threading.Thread(target=self._run, name="railgun-sender", daemon=True)
         self._thread.start()
 
@@ -104,7 +107,7 @@ class Packer:
         """
         size = message_size(subject, payload, msg_id, headers)
         with self._lock:
-            if self._closed is not None or (block and self._unanswered >= self._max):
+            if self._refused is not None or (block and self._unanswered >= self._max):
                 self._wait_for_room(patience)
             pack = lane.open
             index = len(pack.payloads)
@@ -114,9 +117,7 @@ class Packer:
                 or (index and pack.size + size > PACK_BYTES)
             ):
                 pack, index = lane.close_pack(silent=silent), 0
-            if (
-                patience is not None and patience > pack.patience
-            ):  # before anything changes: what is not a number raises here
+            if patience is not None and patience > pack.patience:
                 pack.patience = patience
             pack.subjects.append(subject)
             pack.payloads.append(payload)
@@ -186,7 +187,7 @@ class Packer:
 
     def _wait_for_room(self, patience: float | None = None) -> None:
         deadline = math.inf if patience is None else time.monotonic() + patience
-        while self._closed is None and self._unanswered >= self._max:
+        while self._refused is None and self._unanswered >= self._max:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise RequestTimeout(
@@ -194,8 +195,12 @@ class Packer:
                     "not sent"
                 )
             self._room.wait(min(left, _LONGEST_WAIT))
-        if self._closed is not None:
-            raise self._closed
+        self.check()
+
+    def check(self) -> None:
+        """Raises what the connection ended with, from the moment when nothing more is taken."""
+        if self._refused is not None:
+            raise self._refused.with_traceback(None)
 
     def _enqueue(self, lane: Lane) -> None:
         lane.queued = True
@@ -205,26 +210,50 @@ class Packer:
 
     # -- sending
 
-    def pump(self, lane: Lane) -> None:
-        """Send what the lane holds, unless another thread is doing so (it then sends this too)."""
+    def pump(self, lane: Lane, *, all_of_it: bool = False) -> None:
+        """Send what the lane holds, unless another thread is doing so; what comes meanwhile, too, or leave it to the sender thread."""
         with self._lock:
             if lane.busy:
                 return
             lane.busy = True
-        while True:
-            with self._lock:
-                pack = self._take(lane)
-                if pack is None:
-                    lane.busy = False
-                    self._quiet.notify_all()
-                    return
-            try:
-                value = pack.encode(self._client)
-                self._send(lane.partition, lane.key, PACK, value, partial(self._delivered, lane, pack))
-            except RailgunError as error:
-                self.finish(pack.first, None, error)
-            except Exception as error:  # noqa: BLE001 - no caller may wait for ever for a pack that never left
-                self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
+            self._busy.add(lane)
+            goal = math.inf if all_of_it else lane.added + _FOR_OTHERS
+        try:
+            while (pack := self._next_pack(lane, goal)) is not None:
+                self._send_pack(lane, pack)
+        except BaseException:
+            with self._lock:  # an interrupt: the sender thread goes on with what others wait for
+                self._leave(lane)
+            raise
+
+    def _next_pack(self, lane: Lane, goal: float) -> Pack | None:
+        """The next pack to send; None if there is none now, or the goal is reached, and then nobody empties the lane any more."""
+        with self._lock:
+            lane.handed_over()
+            pack = self._take(lane) if lane.left < goal else None
+            if pack is None:
+                self._leave(lane)
+            return pack
+
+    def _leave(self, lane: Lane) -> None:
+        """The thread that emptied the lane is done; what is left is for the sender thread."""
+        lane.handed_over()
+        lane.busy = False
+        self._busy.discard(lane)
+        over = self._closed is not None or lane.queued or lane in self._gated
+        if not over and lane.left < lane.added:
+            self._enqueue(lane)
+        self._quiet.notify_all()
+
+    def _send_pack(self, lane: Lane, pack: Pack) -> None:
+        """Hand the pack over. One that an interrupt keeps from leaving ends at its deadline: it may have left."""
+        try:
+            value = pack.encode(self._client)
+            self._send(lane.partition, lane.key, PACK, value, partial(self._delivered, lane, pack))
+        except RailgunError as error:
+            self.finish(pack.first, None, error)
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever for a pack that never left
+            self.finish(pack.first, None, RailgunError(f"the publish could not be sent: {error!r}"))
 
     def _take(self, lane: Lane) -> Pack | None:
         if self._closed is not None:
@@ -243,15 +272,15 @@ class Packer:
         pack.deadline = time.monotonic() + max(self._timeout, pack.patience)
         self._sent += pack.count
         lane.in_flight += 1
+        lane.leaving = pack.count
         self._pending[pack.first] = (lane, pack)
         return pack
 
     def _delivered(self, lane: Lane, pack: Pack, error: RailgunError | None) -> None:
         pack.delivered = error is None
-        if error is not None:
-            self.finish(pack.first, None, error)
-        elif pack.silent:
-            self.finish(pack.first, PackReply(pack.stream, pack.first, [], [], []), None)
+        if error is not None or pack.silent:
+            reply = None if error is not None else PackReply(pack.stream, pack.first, [], [], [])
+            self.finish(pack.first, reply, error)
         elif lane.no_ack:
             with self._lock:
                 self._discount(lane, pack)
@@ -259,7 +288,7 @@ class Packer:
     def _run(self) -> None:
         try:
             while (lane := self._next()) is not None:
-                self.pump(lane)
+                self.pump(lane, all_of_it=True)
         except Exception as error:
             logger.exception("the sender's thread ended")
             self._failed(RailgunError(f"the sender's thread ended: {error!r}"))
@@ -278,16 +307,13 @@ class Packer:
             return lane
 
     def push(self) -> None:
-        """Everything that waits in lanes leaves before this returns, as far as the window allows."""
-        while True:
-            with self._lock:
-                if not self._queue:
-                    return
-                lane = self._queue.popleft()
-                lane.queued = False
+        """Everything that waits in lanes leaves before this returns, as far as the window allows; what comes meanwhile need not."""
+        with self._lock:
+            goals = {lane: lane.added for lane in (*self._queue, *self._busy)}
+        for lane, goal in goals.items():
             self.pump(lane)
             with self._lock:
-                while lane.busy:
+                while lane.busy and lane.left < goal:
                     self._quiet.wait(0.1)
 
     # -- ending
@@ -337,12 +363,15 @@ class Packer:
         deadline = time.monotonic() + timeout
         self.push()
         with self._lock:
-            while self._unanswered:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
+            while self._unanswered and (left := deadline - time.monotonic()) > 0:
                 self._room.wait(min(left, 0.1))
-        return True
+            return not self._unanswered
+
+    def refuse(self) -> None:
+        """Take no more messages; what is there goes on, and a batch to its end."""
+        with self._lock:
+            self._refused = self._refused or ConnectionClosed("the connection is closed")
+            self._room.notify_all()
 
     def close(self, lanes: Iterable[Lane], error: RailgunError | None = None) -> None:
         """Take no more; everything that has not ended ends now, with this error."""
@@ -352,8 +381,8 @@ class Packer:
         wakeups = Wakeups()
         with self._lock:
             self._closed = error or ConnectionClosed("the connection is closed")
-            waiting = [pack for lane in lanes for pack in (*lane.ready, lane.open)]
-            waiting += [pack for _, pack in self._pending.values()]
+            self._refused = self._refused or self._closed
+            waiting = waiting_in(lanes) + [pack for _, pack in self._pending.values()]
             self._pending.clear()
             self._unanswered = self._unanswered_bytes = self._sent = 0
             self._room.notify_all()
@@ -362,8 +391,10 @@ class Packer:
             pack.settle(None, reason, wakeups)
         wakeups.deliver()
 
-    def abandon(self, error: RailgunError) -> None:
-        """In a forked child: the locks may be held by threads that do not exist here."""
+    def abandon(self, lanes: Iterable[Lane], error: RailgunError) -> None:
+        """In a forked child: the locks may be held by threads that do not exist here, and nothing has an outcome."""
         self._lock = threading.Lock()
         self._room = self._work = self._quiet = threading.Condition(self._lock)
-        self._closed = error
+        self._closed = self._refused = error
+        for pack in waiting_in(lanes) + [pack for _, pack in self._pending.values()]:
+            pack.abandon(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -201,6 +201,11 @@ class BatchPacks(Pack):
         for (part, _), reply in zip(self._parts, replies, strict=True):
             part.settle(reply, error, wakeups)
 
+    def abandon(self, error: RailgunError) -> None:
+        super().abandon(error)
+        for part, _ in self._parts:
+            part.abandon(error)
+
 
 def _replies_of(reply: PackReply, ends: list[int]) -> list[PackReply]:
     """The reply of each part of a pack: what is refused of it, and what became of its last message, the only one that is asked for."""
@@ -265,7 +270,9 @@ class PublishFuture(Future[PubAck]):
 class Lane:
     """The publishes that wait for one stream."""
 
-    __slots__ = ("busy", "in_flight", "key", "no_ack", "open", "partition", "queued", "ready", "stream")
+    __slots__ = (
+        "busy", "in_flight", "key", "leaving", "left", "no_ack", "open", "partition", "queued", "ready", "stream",
+    )  # fmt: skip
 
     def __init__(self, stream: str, partition: int) -> None:
         self.stream = stream
@@ -279,6 +286,18 @@ class Lane:
         self.busy = False  # some thread is emptying it
         self.queued = False  # the sender knows of it
         self.in_flight = 0  # packs that were sent and not answered
+        self.left = 0  # messages that were handed over so far
+        self.leaving = 0  # of the pack that is being handed over
+
+    @property
+    def added(self) -> int:
+        """Messages that were put here so far."""
+        waiting = len(self.open.payloads) + sum(len(pack.payloads) for pack in self.ready)
+        return self.left + self.leaving + waiting
+
+    def handed_over(self) -> None:
+        """The pack that was being handed over has left."""
+        self.left, self.leaving = self.left + self.leaving, 0
 
     @property
     def alone(self) -> bool:
@@ -291,3 +310,8 @@ class Lane:
             self.ready.append(self.open)
         self.open = Pack(self.stream, silent=silent)
         return self.open
+
+
+def waiting_in(lanes: Iterable[Lane]) -> list[Pack]:
+    """The packs that wait to be sent."""
+    return [pack for lane in lanes for pack in (*lane.ready, lane.open)]

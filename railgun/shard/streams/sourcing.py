@@ -46,6 +46,9 @@ ABSENT = (
     60 * NANOS
 )  # of an upstream that is not there: its shard remembers who waits, and tells them when it comes
 _CONFIRMED_AT = 4 * 1024 * 1024  # bytes copied since the upstream was last told
+LEDGER_BYTES = (
+    8 * 1024 * 1024
+)  # that one drain writes: each copy for a sum has its whole ledger, hundreds of times its own bytes
 
 
 class _Full(NamedTuple):
@@ -80,6 +83,7 @@ class Sourcing:
         # Streams that took no more, by incarnation, and what the drain that runs makes of them; None: nothing waits for room.
         self._full: dict[int, _Full | None] = {}
         self._full_now: dict[int, _Full | None] = {}
+        self._ledgers = 0  # bytes of ledgers that the drain that runs has written
 
     # -- life
 
@@ -113,7 +117,7 @@ class Sourcing:
 
     def run(self, drain: OpenDrain) -> None:
         """Ask the upstreams that are due."""
-        self._asked, self._full_now = set(self._asked_anew), {}
+        self._asked, self._full_now, self._ledgers = set(self._asked_anew), {}, 0
         for name in sorted(self._asked_anew.union(self._deadlines.pop_due(drain.moment))):
             state = self._streams.get(name)
             if state is None:
@@ -249,13 +253,17 @@ class Sourcing:
         if mapping.mirrors and not state.last_seq and not lease.payloads:
             state.jump(lease.reached + 1)  # MIR-06, MIR-09: it begins where its upstream does
         refused = self._copy_messages(lease, state, origin, mapping, drain)
-        if refused is not None:
-            left = sum(1 for _ in messages_of(lease, origin.position))
+        enough = refused is not None or self._ledgers > LEDGER_BYTES
+        left = sum(1 for _ in messages_of(lease, origin.position)) if enough else 0
+        if left:
             done = sum(1 for _ in messages_of(lease, before)) - left
-            origin.lag, origin.waits = lease.pending + left, True
             # What comes next is mostly sent in vain: about as many as there was room for.
-            origin.window = min(FIRST_AFTER_WAIT, max(1, 2 * done))
-            origin.error = refused
+            origin.lag, origin.window = lease.pending + left, min(FIRST_AFTER_WAIT, max(1, 2 * done))
+        if left and refused is None:
+            self._attach(state, lease.origin, origin, source, drain)  # the rest is for the next drain
+            return
+        if refused is not None:
+            origin.waits, origin.error = True, refused
             origin.tries = tries if origin.position == before else 0  # in vain, or not quite
             known = self._full_of(state)
             waiting = () if known is None else known.waiting
@@ -279,7 +287,10 @@ class Sourcing:
         mapping: SourceMapping,
         drain: OpenDrain,
     ) -> Refusal | None:
-        """Copy the messages in their order; the refusal at which the stream must wait."""
+        """Copy the messages in their order; the refusal at which the stream must wait.
+
+        Some may be left without a refusal: this drain has written enough.
+        """
         reason = self._quarantined.get(state.topic)
         if reason is not None:
             return refusals.unavailable(reason)
@@ -297,8 +308,11 @@ class Sourcing:
         if copy_columns(target, origin, mapping, lease):
             return None
         for message in messages_of(lease, origin.position):
-            passed_over = origin.dropped
+            if self._ledgers > LEDGER_BYTES:
+                return None
+            passed_over, target.ledger_bytes = origin.dropped, 0
             refused = copy_one(target, origin, mapping, message)
+            self._ledgers += target.ledger_bytes
             if refused is not None:
                 return refused
             if lease.retains and origin.dropped > passed_over:

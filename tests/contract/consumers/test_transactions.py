@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -389,3 +390,20 @@ async def test_an_async_handler_may_do_so_too(arg: railgun.AsyncRailgun, rg: Rai
     await arg.run()
     assert sorted(await asyncio.to_thread(texts, target, 4)) == ["1", "2", "3", "4"]
     assert await asyncio.to_thread(pending, stream) == 0
+
+
+@pytest.mark.parametrize("time", [float("nan"), "5", None, b""], ids=str)
+def test_what_is_no_time_leaves_a_message_as_it_was(rg: Railgun, make: Make, time: Any) -> None:
+    stream, target = filled(rg, "a"), make("TARGET")
+    (message,) = taken(stream)
+    if time is not None:
+        for call in (lambda: message.ack_sync(timeout=time), lambda: message.transaction(timeout=time)):
+            with pytest.raises(railgun.ConfigError, match="is not a valid timeout"):
+                call()
+    with pytest.raises(railgun.ConfigError, match="is not a valid wait"):
+        message.ack_next(wait=time)
+    with pytest.raises(railgun.ConfigError, match="is not a valid wait"):
+        stream.consumer("C").fetch(1, wait=time)
+    with message.transaction() as t:
+        t.publish(f"{target.name}.x", "1")
+    assert texts(target, 1) == ["1"]

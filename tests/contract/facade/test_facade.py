@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -272,3 +274,63 @@ def test_the_clock_moves_by_hand(rg: railgun.Railgun, clock: Clock, unique: Uniq
     clock.advance(3_601)
     assert clock.now_ns() - before >= 3_601 * 10**9
     assert stream.info().state.messages == 0
+
+
+def test_a_loop_that_is_closed_in_the_middle_of_a_publish_holds_up_no_other(
+    cluster: Cluster, rg: railgun.Railgun, unique: Unique
+) -> None:
+    """Loops come and go at the same place in memory, and what one of them has begun leaves all the same."""
+    name = unique("S")
+    stream = rg.create_stream(name, subjects=[f"{name}.>"])
+
+    def cut_short(arg: railgun.AsyncRailgun) -> None:
+        async def begin() -> None:
+            async def publish() -> None:
+                await asyncio.sleep(0)
+                await arg.publish(f"{name}.a", "begun")
+
+            tasks.append(asyncio.create_task(publish()))
+            await asyncio.sleep(0)
+
+        tasks: list[asyncio.Task[None]] = []
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(begin())
+        tasks.pop()._log_destroy_pending = False  # type: ignore[attr-defined] # of no interest here
+        loop.close()
+
+    with asyncio.Runner() as runner:
+        arg: railgun.AsyncRailgun = runner.run(_connected(cluster))
+        runner.run(arg.publish(f"{name}.a", "the first"))
+        for number in range(60):
+            cut_short(arg)
+            gc.collect()
+            asyncio.run(asyncio.wait_for(arg.publish(f"{name}.a", str(number)), 5))
+        cut_short(arg)
+        runner.run(arg.close())
+    assert stream.info().state.messages == 122
+
+
+async def _connected(cluster: Cluster) -> railgun.AsyncRailgun:
+    return await cluster.connect_async()
+
+
+@pytest.mark.parametrize(
+    "timeout", [float("nan"), float("inf"), -1, 10**400, "5", 1e10], ids=lambda given: f"{given}"[:9]
+)
+def test_a_timeout_that_is_none_is_refused_before_anything_is_sent(
+    rg: railgun.Railgun, unique: Unique, timeout: Any
+) -> None:
+    name = unique("S")
+    stream = rg.create_stream(name, subjects=[f"{name}.>"])
+    calls: list[Callable[[], object]] = [
+        lambda: rg.publish(f"{name}.a", timeout=timeout),
+        lambda: rg.request(f"{name}.a", timeout=timeout),
+        lambda: rg.request(f"STREAM.INFO.{name}", timeout=timeout),
+        lambda: rg.counter(f"{name}.a").add(timeout=timeout),
+        lambda: rg.flush(timeout=timeout),
+    ]
+    for call in calls:
+        with pytest.raises(railgun.ConfigError, match="is not a valid timeout"):
+            call()
+    assert stream.info().state.messages == 0
+    assert rg.publish(f"{name}.a").sequence == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from railgun.client.facade.async_railgun import AsyncRailgun
 from railgun.client.facade.railgun import Railgun, connect
 from railgun.client.publishing import packer as packing
 from railgun.client.publishing.packer import AHEAD_WINDOWS
+from railgun.client.transports.memory.memory_cluster import forget
 from railgun.errors import (
     ConfigError,
     ConnectionClosed,
@@ -24,6 +27,8 @@ from railgun.errors import (
     TooManyWaiting,
 )
 from railgun.model.stream_config import StreamConfig
+from railgun.protocol.replies import PackReply
+from railgun.shard.core import ShardCore
 from tests.support.transports import Silent, registered
 from tests.support.waiting import wait_until
 
@@ -178,7 +183,7 @@ def test_a_publish_with_a_bad_timeout_leaves_nothing_behind() -> None:
     with connect("memory://") as rg:
         orders = rg.create_stream("ORDERS")
         rg.publish("ORDERS", b"first")  # from now on it is known where the subject goes
-        with pytest.raises(TypeError):
+        with pytest.raises(ConfigError):
             rg.publish("ORDERS", b"never sent", timeout="soon")  # type: ignore[call-overload]
         rg.publish("ORDERS", b"second", ack=False)
         rg.flush()
@@ -210,6 +215,91 @@ def test_a_child_process_must_connect_for_itself() -> None:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert rg.publish("s", b"x").sequence == 1
+
+
+def test_what_comes_while_a_connection_is_closed_is_refused(silent: Silent) -> None:
+    """It was taken, and lost where the close did not wait for it; with a publisher that goes on the close had no end."""
+    rg = facade(silent, timeout=20)
+    packer = rg.connection.packer
+    first = rg.publish_soon("s.a", b"1")
+    wait_until(lambda: len(packer.pending()) == 1, "it was sent")
+    closing = threading.Thread(target=rg.close)
+    closing.start()
+    wait_until(lambda: packer._refused is not None, "it waits for the answer")
+    with pytest.raises(ConnectionClosed):
+        rg.publish_soon("s.a", b"2")
+    with pytest.raises(ConnectionClosed):
+        rg.publish("s.a", b"2", ack=False)
+    with pytest.raises(ConnectionClosed):
+        _commit(rg, "s.a")
+    assert not first.done()
+    pack = packer.pending()[0]
+    packer.finish(pack.first, PackReply("S", pack.first, [(0, 1, 7)], [], []), None)
+    closing.join(10)
+    assert first.result(0).sequence == 7
+
+
+def test_a_request_that_begins_while_the_connection_is_closed_ends_with_it(silent: Silent) -> None:
+    rg = facade(silent, timeout=3)
+    requests = rg.connection.requests
+    requests._push = rg.close  # in the middle of its way
+    with pytest.raises(ConnectionClosed):
+        rg.stream("S").info()
+    assert requests.pending() == []
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before its commit", "after"])
+def test_an_interrupt_of_a_cluster_in_memory_loses_and_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """What the interrupted thread was deciding is decided by another one, and no thread waits for it."""
+    with connect("memory://interrupted", timeout=10) as rg, connect("memory://interrupted") as other:
+        rg.create_stream("S", subjects=["s"], allow_msg_counter=True)
+        decided = ShardCore.committed if committed else ShardCore.apply
+
+        def interrupted(core: ShardCore, *given: Any) -> Any:
+            monkeypatch.undo()
+            decided(core, *given)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ShardCore, "committed" if committed else "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rg.counter("s").add(1)
+        with ThreadPoolExecutor() as pool:
+            assert pool.submit(other.counter("s").add, 10).result(20) == 11
+        assert rg.counter("s").add(100) == 111
+        assert [one.total for one in other.counter("s").history()] == [1, 11, 111]
+    forget("interrupted")
+
+
+def test_what_a_parent_waits_for_has_no_outcome_in_its_child() -> None:
+    """Neither what was sent, nor a batch, nor what is behind it: whoever asks there would wait for ever."""
+    with connect("memory://", max_in_flight=2) as rg:
+        stream = rg.create_stream("S", subjects=["s"], allow_atomic=True)
+        rg.publish("s", b"first")
+        packer, held = rg.connection.packer, list[Any]()
+        send, packer._send = packer._send, lambda *command: held.append(command)
+        with ThreadPoolExecutor() as pool:
+            futures = [rg.publish_soon("s", b"x"), rg.publish_soon("s", b"y"), pool.submit(_commit, rg)]
+            wait_until(lambda: packer.unanswered == 3 and len(held) > 0, "all of it waits")
+            batch = next(iter(rg.connection.routing.lanes())).ready[-1]
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(30)
+                errors = [futures[0].exception(20), futures[1].exception(20), batch.error]
+                os._exit(sum(not isinstance(one, ConnectionClosed) for one in errors))
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            packer._send = send
+            for command in held:
+                send(*command)
+            assert [one.result(10) for one in futures]
+        assert stream.info().state.messages == 4
+
+
+def _commit(rg: Any, subject: str = "s") -> object:
+    with rg.batch() as batch:
+        batch.add(subject, b"z")
+    return batch.ack
 
 
 @pytest.mark.rule("KV-53")

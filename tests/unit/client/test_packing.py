@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,6 +31,7 @@ from railgun.model.messages import PubAck
 from railgun.model.refusals import NO_STREAM, store_refused
 from railgun.protocol.commands import PublishPack
 from railgun.protocol.replies import PackReply
+from tests.support.waiting import wait_until
 
 
 @given(
@@ -280,3 +283,67 @@ def test_a_callback_that_raises_does_not_keep_others_from_being_told(
     assert "a done callback raised" in caplog.text
     future.add_done_callback(told.append)
     assert told == [future, future]
+
+
+def test_an_interrupt_in_the_middle_of_a_send_holds_up_nobody(packer: Packer, sent: Sent) -> None:
+    """The pack that was on its way ends with an answer or at its deadline; what comes later does not wait for it."""
+
+    def interrupted(*_: object) -> None:
+        packer._send = sent
+        raise KeyboardInterrupt
+
+    lane = Lane("S", 0)
+    packer._send = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        packer.add_now(lane, "s", b"1", "", None)
+    future = packer.add_now(lane, "s", b"2", "", None)
+    wait_until(lambda: [pack.payloads for pack in sent.packs] == [[b"2"]], "the next message left")
+    answer(packer, sent.packs[0], 7)
+    assert future.result(0) == PubAck("S", 7)
+    assert [pack.count for pack in packer.pending()] == [1]
+    packer.push()  # waits for nobody
+
+
+def test_a_request_waits_for_what_another_thread_is_handing_over(packer: Packer, sent: Sent) -> None:
+    """It sees what its client published before."""
+    reached, opened = threading.Event(), threading.Event()
+
+    def slow(*command: Any) -> None:
+        reached.set()
+        assert opened.wait(10)
+        sent(*command)
+
+    packer._send = slow
+    packer.add(Lane("S", 0), "s", b"1")
+    assert reached.wait(10)
+    pushing = threading.Thread(target=packer.push)
+    pushing.start()
+    pushing.join(0.05)
+    assert pushing.is_alive()
+    opened.set()
+    pushing.join(10)
+    assert [pack.payloads for pack in sent.packs] == [[b"1"]]
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["a request", "a publish"])
+def test_a_caller_does_not_send_all_that_comes_while_it_sends(packer: Packer, asks: bool) -> None:
+    """What is left is for the sender thread."""
+    lane, enough = Lane("S", 0), threading.Event()
+    threads: set[str] = set()
+
+    def flooded(partition: int, key: bytes, kind: str, value: bytes, delivered: Delivered) -> None:
+        threads.add(threading.current_thread().name)
+        if not enough.is_set():
+            packer.add(lane, "s", b"x", block=False, queue=False)
+        answer(packer, PublishPack.decode(value), 1)
+
+    packer._send = flooded
+    packer.add(lane, "s", b"x", queue=asks)
+    done = threading.Thread(target=packer.push if asks else partial(packer.pump, lane), daemon=True)
+    done.start()
+    done.join(20)
+    in_time = not done.is_alive()
+    wait_until(lambda: "railgun-sender" in threads or not in_time, "the sender thread goes on")
+    enough.set()
+    assert in_time
+    assert packer.wait_empty(10)

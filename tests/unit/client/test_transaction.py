@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import railgun
 from railgun.api.responses import refusal_frame
+from railgun.client import steps
 from railgun.client.connection.connection import Connection
 from railgun.client.facade.railgun import Railgun
 from railgun.client.facade.sync.message import Message
@@ -261,3 +263,28 @@ def test_transactions_that_the_broker_did_not_take_end_with_its_reason(
     assert list(attempts.failed) == [3]
     assert "could not be sent" in str(attempts.failed[3])
     assert not third.acknowledged
+
+
+@pytest.mark.rule("EXO-05", "EXO-11")
+def test_a_task_that_is_cancelled_leaves_its_message_to_be_tried_again(
+    shard: PlayedShard, rg: Railgun
+) -> None:
+    """It knows as little of the outcome as one whose time was over."""
+    first, second = fetched(shard, rg, 2)
+    shard.confirm = False
+
+    async def cut_short() -> None:
+        for begun in (first._confirmed(10), second._hand_over([], 0, 10)):
+            task = asyncio.create_task(steps.run_async(begun))
+            await asyncio.sleep(0)  # it has sent what it had to say
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(cut_short())
+    assert (len(shard.acks), len(handed(shard))) == (1, 1)
+    assert (first.acknowledged, second.acknowledged) == (False, False)
+    shard.confirm = True
+    first.ack_sync()
+    hand_over(second, b"x")
+    assert (first.acknowledged, second.acknowledged) == (True, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +15,9 @@ from railgun.model.stream_config import StreamConfig
 from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing.outcomes import Stored
 from railgun.semantics.streams.sourcing.ledger import (
+    KnownLedgers,
+    Ledger,
     SourcedIncrement,
-    ledger_text,
     parse_ledger,
     sourced_increment,
 )
@@ -36,12 +39,42 @@ def counting(ledger: str = "", total: int = 10) -> OwnedStream:
 
 
 def sourced(state: OwnedStream, payload: bytes) -> object:
-    return sourced_increment(state, "UP", "up.a", "sum", [(h.INCREMENT, b"1")], payload, Stored(), None)
+    return sourced_increment(
+        state, "UP", "up.a", "sum", [(h.INCREMENT, b"1")], payload, Stored(), None, KnownLedgers()
+    )
 
 
 @given(ledgers)
 def test_a_ledger_is_read_as_it_was_written(ledger: dict[str, dict[str, int]]) -> None:
-    assert parse_ledger(ledger_text(ledger)) == ledger
+    text = Ledger.of(ledger).text()
+    assert json.loads(text) == {
+        stream: {subject: str(total) for subject, total in of_stream.items()}
+        for stream, of_stream in ledger.items()
+    }
+    assert parse_ledger(text) == Ledger.of(ledger)
+
+
+@given(ledgers, st.text(min_size=1, max_size=2), st.text(min_size=1, max_size=2), st.integers(LEAST, MOST))
+def test_one_entry_is_written_as_all_of_them_are(
+    ledger: dict[str, dict[str, int]], stream: str, subject: str, total: int
+) -> None:
+    before = Ledger.of(ledger)
+    text = before.text()
+    after = before.having(stream, subject, total)
+    changed = {name: dict(totals) for name, totals in ledger.items()}
+    changed.setdefault(stream, {})[subject] = total
+    assert (after, after.text()) == (Ledger.of(changed), Ledger.of(changed).text())
+    assert before.text() == text
+
+
+def test_ledgers_that_were_read_last_are_known() -> None:
+    known = KnownLedgers()
+    first = known.read("")
+    for number in range(20):
+        assert known.read("") is first
+        assert known.read(f'{{"A":{{"a":"{number}"}}}}') == Ledger.of({"A": {"a": number}})
+    assert known.read("{") is None
+    assert len(known._known) == 8
 
 
 @pytest.mark.rule("CTR-32")

@@ -15,9 +15,10 @@ from railgun.protocol.commands import Forward, Pull
 from railgun.protocol.routing import partition_of
 from railgun.protocol.sourcing import SOURCED, SourceCommand, SourceLease
 from railgun.semantics.streams.publishing.totals import CounterTotal
+from railgun.semantics.streams.sourcing import ledger
 from railgun.shard.consumers import delivering, feeding
 from railgun.shard.consumers.feeding import Feeding
-from railgun.shard.streams.sourcing import Sourcing
+from railgun.shard.streams.sourcing import LEDGER_BYTES, Sourcing
 from railgun.state import keys
 from tests.support.copying_shards import PARTITIONS, SECOND, Cluster
 from tests.support.shards import NAMES
@@ -528,3 +529,37 @@ def test_a_lease_that_was_rejected_is_asked_for_again() -> None:
     assert shards.texts(copy) == [b"0", b"1", b"2"]
     (told,) = shards.ask(f"STREAM.INFO.{copy}")["sources"]
     assert "error" not in told
+
+
+@pytest.mark.rule("CTR-26")
+def test_a_sum_of_thousands_of_counters_is_added_up_over_several_drains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every copy has the whole ledger: what is copied at once is bounded by what is written, and each drain reads the ledger once."""
+    parsed: list[str] = []
+    parse = ledger.parse_ledger
+    monkeypatch.setattr(ledger, "parse_ledger", lambda text: parsed.append(text) or parse(text))
+    shards = Cluster()
+    shards.make("A", allow_msg_counter=True)
+    shards.make(
+        "M",
+        {"name": "A", "subject_transforms": [{"src": "A.*", "dest": "M.sum"}]},
+        allow_msg_counter=True,
+    )
+    count = 1_500
+    headers = [[(h.INCREMENT, b"+1")]] * count
+    shards.publish("A", [f"A.{number}" for number in range(count)], headers=headers, payloads=[b""] * count)
+    shards.settle()
+    assert shards.state("M").totals.get("M.sum").total == shards.increments("M", "M.sum") == count
+    written = [
+        sum(
+            len(h.first(given, h.COUNTER_SOURCES) or b"")
+            for append in drain.appends.values()
+            for given in append.headers
+        )
+        for drain in shards.drains
+    ]
+    assert sum(written) > LEDGER_BYTES > max(written) - h.MAX_HEADER_BYTES
+    assert len(parsed) < 20
+    ((_, origin),) = shards.state("M").origins
+    assert (origin.position, origin.lag, origin.waits, origin.error) == (count, 0, False, None)

@@ -23,7 +23,7 @@ from railgun.client.operations import flows, streams
 from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
-from railgun.client.steps import Steps
+from railgun.client.steps import Steps, waitable
 from railgun.errors import BadBucket, BucketNotFound, StreamNameTaken
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.headers import HeaderInput, HeaderList
@@ -187,7 +187,7 @@ class AsyncCalls(AsyncCloses):
 
         The stream allows it with ``allow_atomic``.
         """
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return AsyncBatch(BatchMessages(self._connection, limit))
 
     # -- requests
@@ -203,7 +203,7 @@ class AsyncCalls(AsyncCloses):
 
         Refusals are in the replies, not raised. A name that no service answers gives one reply with status 503. Raises RequestTimeout.
         """
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return await steps.run_async(
             flows.request(self._connection, self._hand_over, name, body, headers, limit)
         )
@@ -212,7 +212,7 @@ class AsyncCalls(AsyncCloses):
         self, subject: str, payload: bytes, msg_id: str, headers: HeaderList, timeout: float | None
     ) -> PubAck:
         """Publish one message that is checked already; for handles."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return await steps.run_async(self.publish_steps(subject, payload, headers, msg_id, limit))
 
     def publish_steps(
@@ -224,12 +224,12 @@ class AsyncCalls(AsyncCloses):
         timeout: float | None = None,
     ) -> Steps[PubAck]:
         """The same as steps, to be part of an operation; for handles."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
 
     async def call(self, what: Call[T], timeout: float | None = None) -> T:
         """Run one typed operation of :mod:`railgun.client.operations`."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return await steps.run_async(flows.call(self._connection, what, limit))
 
     async def run_steps(self, what: Steps[T]) -> T:

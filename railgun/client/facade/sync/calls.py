@@ -24,7 +24,7 @@ from railgun.client.operations import flows, streams
 from railgun.client.operations.batch_messages import BatchMessages
 from railgun.client.operations.call import Call
 from railgun.client.publishing.packs import Lane, PublishFuture
-from railgun.client.steps import Steps
+from railgun.client.steps import Steps, waitable
 from railgun.errors import BadBucket, BucketNotFound, StreamNameTaken
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.headers import HeaderInput, HeaderList
@@ -186,7 +186,7 @@ class Calls(Closes):
 
         The stream allows it with ``allow_atomic``.
         """
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return Batch(BatchMessages(self._connection, limit))
 
     # -- requests
@@ -202,14 +202,14 @@ class Calls(Closes):
 
         Refusals are in the replies, not raised. A name that no service answers gives one reply with status 503. Raises RequestTimeout.
         """
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return steps.run(flows.request(self._connection, self._hand_over, name, body, headers, limit))
 
     def publish_message(
         self, subject: str, payload: bytes, msg_id: str, headers: HeaderList, timeout: float | None
     ) -> PubAck:
         """Publish one message that is checked already; for handles."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return steps.run(self.publish_steps(subject, payload, headers, msg_id, limit))
 
     def publish_steps(
@@ -221,12 +221,12 @@ class Calls(Closes):
         timeout: float | None = None,
     ) -> Steps[PubAck]:
         """The same as steps, to be part of an operation; for handles."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return flows.publish(self._connection, self._hand_over, subject, payload, msg_id, headers, limit)
 
     def call(self, what: Call[T], timeout: float | None = None) -> T:
         """Run one typed operation of :mod:`railgun.client.operations`."""
-        limit = self._connection.timeout if timeout is None else timeout
+        limit = self._connection.timeout if timeout is None else waitable(timeout)
         return steps.run(flows.call(self._connection, what, limit))
 
     def run_steps(self, what: Steps[T]) -> T:

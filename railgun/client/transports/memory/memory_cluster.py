@@ -61,6 +61,7 @@ class MemoryCluster:
         self._receivers: dict[str, Receiver] = {}
         self._advised: list[TakeAdvisories] = []
         self._runner = 0  # the thread that is deciding
+        self._undecided: list[Input] = []  # what it has taken, until that is in the table
         self._next_due: int | None = None
         self._timer: threading.Thread | None = None
 
@@ -119,6 +120,7 @@ class MemoryCluster:
                     self._runner = 0
                     self._note_deadline()
                     return
+                self._undecided = inputs
             try:
                 deliveries = self._decide(self._cores[shard], inputs)
             except Exception as error:
@@ -130,8 +132,23 @@ class MemoryCluster:
                 for receiver in receivers:
                     receiver.failed(RailgunError(f"a shard in memory failed: {error!r}"))
                 return
-            for receiver, batch in deliveries:
-                receiver.replies([batch])
+            except BaseException:  # an interrupt of this thread: another one decides it anew
+                self._cores[shard] = self._load(shard)
+                self._give_way(shard, self._undecided)
+                raise
+            try:
+                for receiver, batch in deliveries:
+                    receiver.replies([batch])
+            except BaseException:
+                self._give_way(shard, [])
+                raise
+
+    def _give_way(self, shard: int, inputs: list[Input]) -> None:
+        """This thread cannot go on: the one that keeps the time does, with what was not decided."""
+        with self._lock:
+            self._inbox[shard].extendleft(reversed(inputs))
+            self._runner = self._next_due = 0
+            self._due.notify()
 
     def _next_inputs(self) -> tuple[int | None, list[Input]]:
         for shard, inbox in enumerate(self._inbox):
@@ -161,12 +178,15 @@ class MemoryCluster:
 
     def _follow(self, core: ShardCore, drain: Drain, first_offsets: dict[str, int]) -> None:
         """The drain is in the logs: whatever fails from here on, it holds, and is not decided again."""
+        self._undecided = []
         try:
             core.committed(drain, first_offsets)
-        except Exception:
-            logger.exception("a shard in memory failed after its commit, and is loaded again")
+        except BaseException as error:
             self._tables[core.partition].apply(drain.changes)
             self._cores[core.partition] = self._load(core.partition)
+            if not isinstance(error, Exception):
+                raise
+            logger.exception("a shard in memory failed after its commit, and is loaded again")
 
     def _write(self, drain: Drain) -> dict[str, int]:
         for change in drain.topics:

@@ -8,7 +8,7 @@ message as any other (MIR-14), and stays whatever becomes of the original (MIR-0
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from railgun.model import headers as h
@@ -25,7 +25,7 @@ from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.expectations import instructions
 from railgun.semantics.streams.publishing.outcomes import NewMessage, Stored
 from railgun.semantics.streams.publishing.publish import Examined, keep
-from railgun.semantics.streams.sourcing.ledger import sourced_increment
+from railgun.semantics.streams.sourcing.ledger import KnownLedgers, sourced_increment
 from railgun.semantics.streams.sourcing.origins import Origin, SourceMapping
 
 # Orders to the stream that stored the message first.
@@ -64,6 +64,8 @@ class Target:
     room: int  # bytes that the platform has left
     log: Stored
     read: counters.ReadBody | None
+    ledgers: KnownLedgers = field(default_factory=KnownLedgers)
+    ledger_bytes: int = 0  # of the copies that were stored
 
 
 def messages_of(lease: SourceLease, after: int) -> Iterator[Upstream]:
@@ -162,7 +164,8 @@ def _source(target: Target, origin: Origin, mapping: SourceMapping, message: Ups
         if not config.allow_msg_counter:
             return None  # CTR-25: dropped, as the seed has it
         made = sourced_increment(
-            state, origin.name, message.subject, subject, headers, payload, target.log, target.read
+            *(state, origin.name, message.subject, subject, headers, payload),
+            *(target.log, target.read, target.ledgers),
         )
         if isinstance(made, Refusal):
             return made
@@ -187,6 +190,7 @@ def _source(target: Target, origin: Origin, mapping: SourceMapping, message: Ups
         NewMessage(subject, headers, payload), message_id, size, lifetime, rollup, wanted, total, ledger
     )
     keep(state, examined, target.time, target.log)
+    target.ledger_bytes += len(ledger)
     return None
 
 

@@ -8,6 +8,7 @@ changes nothing (CTR-28).
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from railgun.model import headers as h
@@ -19,7 +20,62 @@ from railgun.semantics.streams.owned_stream import OwnedStream
 from railgun.semantics.streams.publishing import counters
 from railgun.semantics.streams.publishing.outcomes import Stored
 
-Ledger = dict[str, dict[str, int]]  # stream, original subject: last total
+_KNOWN = 8  # ledgers that are kept as they were read: one for each sum that a lease adds to
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The last totals by stream and original subject, and each of them as it is written.
+
+    A sum of thousands of counters changes one entry at a time: to read and write all of them each time takes milliseconds.
+    """
+
+    totals: dict[str, dict[str, int]]
+    written: dict[str, dict[str, str]]
+
+    @classmethod
+    def of(cls, totals: dict[str, dict[str, int]]) -> Ledger:
+        return cls(
+            totals,
+            {
+                stream: {subject: _entry(subject, total) for subject, total in of_stream.items()}
+                for stream, of_stream in totals.items()
+            },
+        )
+
+    def having(self, stream: str, subject: str, total: int) -> Ledger:
+        """The ledger with that total."""
+        totals = self.totals.get(stream, {}) | {subject: total}
+        written = self.written.get(stream, {}) | {subject: _entry(subject, total)}
+        return Ledger(self.totals | {stream: totals}, self.written | {stream: written})
+
+    def text(self) -> str:
+        """The ledger as JSON, in ASCII."""
+        streams = (f"{json.dumps(stream)}:{{{','.join(of.values())}}}" for stream, of in self.written.items())
+        return f"{{{','.join(streams)}}}"
+
+
+def _entry(subject: str, total: int) -> str:
+    return f'{json.dumps(subject)}:"{total}"'
+
+
+class KnownLedgers:
+    """The ledgers that were read or written last, by their texts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Ledger] = {}
+
+    def read(self, text: str) -> Ledger | None:
+        """The ledger in a header; None if it is not one."""
+        found = self._known.pop(text, None) or parse_ledger(text)
+        return None if found is None else self.keep(text, found)
+
+    def keep(self, text: str, ledger: Ledger) -> Ledger:
+        """The ledger has this text."""
+        if len(self._known) >= _KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[text] = ledger
+        return ledger
 
 
 class SourcedIncrement(NamedTuple):
@@ -33,12 +89,9 @@ class SourcedIncrement(NamedTuple):
 
 def parse_ledger(text: str) -> Ledger | None:
     """The ledger in a header; None if it is not one."""
-    if not text:
-        return {}
+    found: dict[str, dict[str, int]] = {}
     try:
-        given = json.loads(text)
-        found: Ledger = {}
-        for stream, subjects in given.items():
+        for stream, subjects in json.loads(text or "{}").items():
             for subject, total in subjects.items():
                 number = parse_number(total.encode("utf-8", "replace"))
                 if number is None:
@@ -46,15 +99,7 @@ def parse_ledger(text: str) -> Ledger | None:
                 found.setdefault(stream, {})[subject] = number
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    return found
-
-
-def ledger_text(ledger: Ledger) -> str:
-    written = {
-        stream: {subject: str(total) for subject, total in of_stream.items()}
-        for stream, of_stream in ledger.items()
-    }
-    return json.dumps(written, separators=(",", ":"))
+    return Ledger.of(found)
 
 
 def sourced_increment(
@@ -66,8 +111,12 @@ def sourced_increment(
     payload: bytes,
     log: Stored,
     read: counters.ReadBody | None,
+    ledgers: KnownLedgers,
 ) -> SourcedIncrement | Refusal:
-    """What a counter message of ``upstream`` adds to the counter ``subject`` of the target (CTR-23, CTR-24, CTR-26); or why nothing."""
+    """What a counter message of ``upstream`` adds to the counter ``subject`` of the target (CTR-23, CTR-24, CTR-26); or why nothing.
+
+    ``ledgers``: those of the messages before.
+    """
     theirs = parse_body(payload)
     if theirs is None:
         return refusals.COUNTER_BROKEN
@@ -76,16 +125,16 @@ def sourced_increment(
         return refusals.COUNTER_BROKEN  # CTR-11
     if isinstance(known, Refusal):
         return known
-    ledger = parse_ledger(known.ledger)
+    ledger = ledgers.read(known.ledger)
     if ledger is None:
         return refusals.COUNTER_BROKEN
-    of_stream = ledger.setdefault(upstream, {})
-    applied = theirs - of_stream.get(original, 0)
+    applied = theirs - ledger.totals.get(upstream, {}).get(original, 0)
     total = known.total + applied
     if not (LEAST <= applied <= MOST and LEAST <= total <= MOST):
         return refusals.INCREMENT_INVALID  # CTR-08
-    of_stream[original] = theirs
-    text = ledger_text(ledger)
+    ledger = ledger.having(upstream, original, theirs)
+    text = ledger.text()
+    ledgers.keep(text, ledger)
     own = [(name, value) for name, value in headers if name not in (h.INCREMENT, h.COUNTER_SOURCES)]
     stated = [(h.INCREMENT, b"%+d" % applied), (h.COUNTER_SOURCES, text.encode("ascii"))]
     return SourcedIncrement(total, text, [*stated, *own], body_of(total))

@@ -16,6 +16,7 @@ from railgun.client.buckets.writes import BucketWrites, Ttl, age_of
 from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
 from railgun.client.facade.aio.buckets.watch import AsyncWatch
 from railgun.client.operations import streams
+from railgun.client.steps import waitable
 from railgun.errors import BadBucket, KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.bucket_entry import Entry
@@ -124,7 +125,7 @@ class AsyncBucket:
         ``async with bucket.transaction() as t: t.put("a", "1"); t.delete("b")``.
         """
         connection = self._railgun.connection
-        limit = connection.timeout if timeout is None else timeout
+        limit = connection.timeout if timeout is None else waitable(timeout)
         return AsyncBucketTransaction(BucketChanges(connection, self._reads, self._coding, limit))
 
     # -- copies of it

@@ -12,6 +12,7 @@ from railgun.client.buckets.coding import Coding
 from railgun.client.facade.aio.buckets.bucket import REQUIRED, AsyncBucket
 from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
 from railgun.client.facade.aio.closing import AsyncCloses
+from railgun.client.steps import waitable
 from railgun.errors import KeyNotFound
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class AsyncCachedBucket(AsyncBucket, AsyncCloses):
     def transaction(self, *, timeout: float | None = None) -> AsyncBucketTransaction:
         """As ``Bucket.transaction``."""
         connection = self._railgun.connection
-        limit = connection.timeout if timeout is None else timeout
+        limit = connection.timeout if timeout is None else waitable(timeout)
         changes = CachedChanges(connection, self._cached, self._coding, limit, self._values)
         return AsyncBucketTransaction(changes)
 

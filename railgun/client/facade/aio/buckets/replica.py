@@ -12,6 +12,7 @@ from railgun.client.buckets.writes import BucketWrites
 from railgun.client.facade.aio.buckets.bucket import HALF_AN_HOUR, AsyncBucket
 from railgun.client.facade.aio.buckets.bucket_transaction import AsyncBucketTransaction
 from railgun.client.facade.aio.buckets.cached_bucket import AsyncCachedBucket
+from railgun.client.steps import waitable
 from railgun.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class AsyncReplica(AsyncBucket):
     def transaction(self, *, timeout: float | None = None) -> AsyncBucketTransaction:
         """As ``Bucket.transaction``, of the bucket itself."""
         connection = self._railgun.connection
-        limit = connection.timeout if timeout is None else timeout
+        limit = connection.timeout if timeout is None else waitable(timeout)
         return AsyncBucketTransaction(BucketChanges(connection, self._primary_reads, self._primary, limit))
 
     async def purge_deletes(self, older_than: timedelta | float = HALF_AN_HOUR) -> int:

@@ -17,6 +17,7 @@ from railgun.client.buckets.writes import BucketWrites, Ttl, age_of
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
 from railgun.client.facade.sync.buckets.watch import Watch
 from railgun.client.operations import streams
+from railgun.client.steps import waitable
 from railgun.errors import BadBucket, KeyNotFound
 from railgun.model.bucket_config import BucketConfig, BucketStatus
 from railgun.model.bucket_entry import Entry
@@ -124,7 +125,7 @@ class Bucket:
         ``with bucket.transaction() as t: t.put("a", "1"); t.delete("b")``.
         """
         connection = self._railgun.connection
-        limit = connection.timeout if timeout is None else timeout
+        limit = connection.timeout if timeout is None else waitable(timeout)
         return BucketTransaction(BucketChanges(connection, self._reads, self._coding, limit))
 
     # -- copies of it

@@ -13,6 +13,7 @@ from railgun.client.buckets.coding import Coding
 from railgun.client.facade.sync.buckets.bucket import REQUIRED, Bucket
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
 from railgun.client.facade.sync.closing import Closes
+from railgun.client.steps import waitable
 from railgun.errors import KeyNotFound
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class CachedBucket(Bucket, Closes):
     def transaction(self, *, timeout: float | None = None) -> BucketTransaction:
         """As ``Bucket.transaction``."""
         connection = self._railgun.connection
-        limit = connection.timeout if timeout is None else timeout
+        limit = connection.timeout if timeout is None else waitable(timeout)
         changes = CachedChanges(connection, self._cached, self._coding, limit, self._values)
         return BucketTransaction(changes)
 

@@ -13,6 +13,7 @@ from railgun.client.buckets.writes import BucketWrites
 from railgun.client.facade.sync.buckets.bucket import HALF_AN_HOUR, Bucket
 from railgun.client.facade.sync.buckets.bucket_transaction import BucketTransaction
 from railgun.client.facade.sync.buckets.cached_bucket import CachedBucket
+from railgun.client.steps import waitable
 from railgun.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Replica(Bucket):
     def transaction(self, *, timeout: float | None = None) -> BucketTransaction:
         """As ``Bucket.transaction``, of the bucket itself."""
         connection = self._railgun.connection
-        limit = connection.timeout if timeout is None else timeout
+        limit = connection.timeout if timeout is None else waitable(timeout)
         return BucketTransaction(BucketChanges(connection, self._primary_reads, self._primary, limit))
 
     def purge_deletes(self, older_than: timedelta | float = HALF_AN_HOUR) -> int:
