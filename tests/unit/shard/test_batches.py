@@ -394,6 +394,18 @@ def test_a_batch_that_is_larger_than_what_a_drain_takes_is_stored() -> None:
     assert shards.outcomes[rest + 2] == 10
 
 
+@pytest.mark.rule("PUB-20", "BAT-17")
+@pytest.mark.parametrize("place", [b"", b"x", b"0"])
+def test_what_has_no_place_in_a_batch_goes_on_with_none(place: bytes) -> None:
+    """Else a client would have as much taken as it likes."""
+    shards, _ = two_streams(max_in_flight=2)
+    placed = [(h.BATCH_ID, b"X"), (h.BATCH_SEQUENCE, place)]
+    first = shards.publish("A", ["A"] * 5, headers=[placed] * 5)
+    shards.settle()
+    told = [shards.outcomes[first + number] for number in range(5)]
+    assert told.count(refusals.TOO_MANY_REQUESTS) == 3
+
+
 @pytest.mark.rule("BAT-21", "BAT-24")
 def test_what_is_staged_is_bounded_for_one_batch_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     shards, memory = two_streams()

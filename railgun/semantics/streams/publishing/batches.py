@@ -47,8 +47,8 @@ def is_of_batch(headers: Headers) -> bool:
 
 def goes_on_with_batch(headers: Headers) -> bool:
     """Whether the message says that it belongs to a batch, and is not its first."""
-    number = h.first(headers, h.BATCH_SEQUENCE) or b""
-    return is_of_batch(headers) and number_in(number.lstrip(b" ")) != 1
+    number = number_in((h.first(headers, h.BATCH_SEQUENCE) or b"").lstrip(b" "))
+    return is_of_batch(headers) and number is not None and number > 1
 
 
 def place_of(given: dict[str, bytes]) -> BatchPlace | Refusal:
