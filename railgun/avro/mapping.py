@@ -196,9 +196,10 @@ def _union(branches: list[Mapped]) -> Mapped:
                 f"a {one} and a {other} of Avro are in this union: no reader could tell them apart"
             )
     # Avro reads each as the other: with another version of the schema, the first of them is taken for both.
-    if all(plain in [branch.schema for branch in branches] for plain in ("bytes", "string")):
+    if "string" in bases and "bytes" in [branch.schema for branch in branches]:
+        text = branches[bases.index("string")].python[0].__name__
         raise NoSuchType(
-            "str and bytes are in this union: readers of another version could not tell them apart"
+            f"{text} and bytes are in this union: readers of another version could not tell them apart"
         )
     values = [branch for branch in branches if branch.schema != "null"]
     if len(values) == 1:

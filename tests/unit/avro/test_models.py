@@ -429,6 +429,7 @@ class _Twin:
         (int | datetime, "two types of this union are long"),
         (str | uuid.UUID, "two types of this union are string"),
         (str | bytes, "str and bytes are in this union"),
+        (uuid.UUID | bytes, "UUID and bytes are in this union"),
         (list[int] | list[str], "two types of this union are array"),
         (dict[str, int] | Line, "a map and a record"),
         (Colour | str, "a enum and a string"),
@@ -516,6 +517,8 @@ class Changing(BaseModel):
     tags: set[str] = set()
     maybe: int | None = None
     totals: dict[str, int] = {}
+    price: Money = Decimal(0)
+    prices: list[Money] = []
 
 
 @pytest.mark.parametrize(
@@ -524,7 +527,7 @@ class Changing(BaseModel):
         ("number", 1.5), ("number", True), ("number", uuid.UUID(int=3)), ("flag", "false"), ("flag", 0), ("flag", None), ("at", 5), ("at", True),
         ("local", 5), ("day", 5), ("day", datetime(2026, 1, 1, 12, tzinfo=UTC)), ("clock", 5), ("key", "text"), ("line", 5), ("line", {"sku": "a"}),
         ("lines", [5]), ("lines", {"a": 1}), ("numbers", b"bytes"), ("numbers", [1.5]), ("numbers", {1: 2}), ("tags", "text"), ("maybe", 1.5),
-        ("totals", {"a": 1.5}), ("totals", [1]),
+        ("totals", {"a": 1.5}), ("totals", [1]), ("price", b"A"), ("price", 5), ("prices", [b"A"]), ("prices", [Decimal("NaN")]),
     ],
 )  # fmt: skip
 def test_a_model_that_was_changed_to_a_wrong_type_is_not_an_event(
