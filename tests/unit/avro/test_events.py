@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,22 @@ class View:
     id: str
 
 
+class Colour(Enum):
+    RED = 1
+
+
+class Parcel(BaseModel):
+    first: Placed | None = None
+    others: list[Placed | Paid] = []
+    colour: Colour = Colour.RED
+
+
+@dataclass
+class ParcelView:
+    first: View | None
+    others: list[View]
+
+
 @pytest.fixture
 def events(tmp_path: Path) -> Events:
     return Events(SchemaFolder(tmp_path))
@@ -54,6 +71,19 @@ def test_a_union_and_other_types_are_read_by_the_writers_schema(events: Events) 
     assert events.framed(placed, View) == View("a")
     with pytest.raises(UnreadableEvent, match="it is a Placed, and Paid is wanted"):
         events.decode(placed, Paid)
+
+
+def test_records_in_unions_are_plain_for_types_that_are_no_models(events: Events) -> None:
+    parcel = Parcel(first=PLACED, others=[PLACED, Paid(id="b")])
+    payload = events.payload(parcel)
+    first: dict[str, Any] = {"id": "a", "amount": 5}
+    assert events.framed(payload, dict[str, Any]) == {
+        "first": first,
+        "others": [first, {"id": "b"}],
+        "colour": "RED",
+    }
+    assert events.framed(payload, ParcelView) == ParcelView(View("a"), [View("a"), View("b")])
+    assert events.framed(payload, Parcel | None) == parcel
 
 
 def test_json_is_read_as_ever(events: Events) -> None:
