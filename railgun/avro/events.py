@@ -12,7 +12,7 @@ import struct
 import threading
 from collections.abc import Callable
 from types import UnionType
-from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import fastavro
 from fastavro.read import SchemaResolutionError
@@ -20,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
+from railgun.avro.mapping import is_alias
 from railgun.avro.naming import record_name
 from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, has_endless_lists, holds_itself, parsed
 from railgun.avro.quick_writing import quick_writer
@@ -246,13 +247,20 @@ class Events:
 
 def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
     """The models of a type: of a model itself, or of a union of nothing but models and perhaps None, which no payload is."""
-    if isinstance(wanted, type) and issubclass(wanted, BaseModel):
-        return (wanted,)
-    if get_origin(wanted) not in (Union, UnionType):
-        return ()
-    types = [one for one in get_args(wanted) if one is not type(None)]
+    types = [one for one in _branches(wanted) if one is not type(None)]
     found = tuple(one for one in types if isinstance(one, type) and issubclass(one, BaseModel))
     return found if len(found) == len(types) else ()
+
+
+def _branches(wanted: Any) -> list[Any]:
+    """The types of a union, of unions in it and behind names for them; another type alone."""
+    if is_alias(wanted):
+        return _branches(wanted.__value__)
+    if get_origin(wanted) is Annotated:
+        return _branches(get_args(wanted)[0])
+    if get_origin(wanted) in (Union, UnionType):
+        return [branch for one in get_args(wanted) for branch in _branches(one)]
+    return [wanted]
 
 
 def _read(payload: bytes, number: int, plan: _Plan) -> Any:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+from typing_extensions import TypeAliasType
 
 from railgun.avro import Events, InvalidEvent, SchemaFolder, UnreadableEvent, framing, writers
 from railgun.errors import ConfigError
@@ -24,6 +25,10 @@ class Placed(BaseModel):
 
 
 class Paid(BaseModel):
+    id: str
+
+
+class Sent(BaseModel):
     id: str
 
 
@@ -71,6 +76,15 @@ def test_a_union_and_other_types_are_read_by_the_writers_schema(events: Events) 
     assert events.framed(placed, View) == View("a")
     with pytest.raises(UnreadableEvent, match="it is a Placed, and Paid is wanted"):
         events.decode(placed, Paid)
+
+
+def test_a_name_for_a_union_is_read_as_the_union(events: Events) -> None:
+    """Of several models that would fit the writer's schema says which one it is."""
+    either = TypeAliasType("either", Annotated[Paid | Sent, "of an order"])
+    named = TypeAliasType("named", Placed | either)
+    events.check(named)
+    for event in (PLACED, Paid(id="b"), Sent(id="c")):
+        assert events.framed(events.payload(event), named) == event
 
 
 def test_records_in_unions_are_plain_for_types_that_are_no_models(events: Events) -> None:

@@ -28,8 +28,11 @@ from pydantic import (
     create_model,
     field_serializer,
 )
+from typing_extensions import TypeAliasType
 
 from railgun.avro import Events, InvalidEvent, InvalidModel, SchemaFolder, schema_of
+from railgun.avro.mapping import mapped
+from railgun.avro.records import RecordNames
 
 Sku = NewType("Sku", str)
 Money = Annotated[Decimal, Field(max_digits=12, decimal_places=2)]
@@ -475,6 +478,18 @@ def test_the_name_of_a_base_class_is_not_that_of_its_subclass() -> None:
         pass
 
     assert json.loads(schema_of(Later))["name"] == "Later"
+
+
+class _Alias:
+    """As ``type Number = int`` makes it, whose class is another one than that of typing_extensions (seen with Python 3.12)."""
+
+    __value__ = int
+    __type_params__ = ()
+
+
+def test_a_name_for_a_type_is_written_as_the_type() -> None:
+    for alias in (_Alias(), TypeAliasType("Number", int)):
+        assert mapped(alias, (), RecordNames(), "place").schema == "long"
 
 
 class Values(BaseModel):
