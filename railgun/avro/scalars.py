@@ -105,6 +105,8 @@ def _finite(value: float) -> float:
 
 
 def _long(value: int) -> int:
+    if not isinstance(value, int):  # a range looks for it among all its numbers, one after the other
+        raise TypeError(f"{type(value).__name__} is not a valid int")
     if value not in _LONGS:
         raise ValueError(f"{value} has more than 64 bits")
     return value

@@ -480,6 +480,12 @@ def test_the_name_of_a_base_class_is_not_that_of_its_subclass() -> None:
     assert json.loads(schema_of(Later))["name"] == "Later"
 
 
+@pytest.mark.timeout(10)
+def test_a_default_that_is_no_number_is_refused_at_once() -> None:
+    with pytest.raises(InvalidModel, match="str is not a valid int"):
+        schema_of(_with(int, field="5"))
+
+
 class _Alias:
     """As ``type Number = int`` makes it, whose class is another one than that of typing_extensions (seen with Python 3.12)."""
 
