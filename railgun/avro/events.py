@@ -12,7 +12,7 @@ import struct
 import threading
 from collections.abc import Callable
 from types import UnionType
-from typing import Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import fastavro
 from fastavro.read import SchemaResolutionError
@@ -20,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from railgun.avro import framing
 from railgun.avro.errors import InvalidEvent, UnknownSchemaId, UnreadableEvent
+from railgun.avro.mapping import is_alias
 from railgun.avro.naming import record_name
 from railgun.avro.parsing import FINGERPRINTS, fingerprint, full_name, has_endless_lists, holds_itself, parsed
 from railgun.avro.quick_writing import quick_writer
@@ -83,6 +84,7 @@ class _Plan(NamedTuple):
     schema: Any  # to resolve it to; None where that would change nothing
     make: Callable[[Any], Any]
     nested: bool  # whether a record of it holds itself
+    names: bool = True  # whether records in unions come with their names, by which models know them
 
 
 class Events:
@@ -209,7 +211,9 @@ class Events:
             raise UnreadableEvent(f"its schema {number} has a list of what takes no bytes", schema_id=number)
         models = _models(wanted)
         if not models:
-            return _Plan(written, None, TypeAdapter(wanted).validate_python, holds_itself(written))
+            return _Plan(
+                written, None, TypeAdapter(wanted).validate_python, holds_itself(written), names=False
+            )
         name = full_name(written)
         for model in models:
             if record_name(model) == name:
@@ -242,20 +246,28 @@ class Events:
 
 
 def _models(wanted: Any) -> tuple[type[BaseModel], ...]:
-    """The models of a type: of a model itself, or of a union of nothing but models."""
-    if isinstance(wanted, type) and issubclass(wanted, BaseModel):
-        return (wanted,)
-    if get_origin(wanted) not in (Union, UnionType):
-        return ()
-    found = tuple(one for one in get_args(wanted) if isinstance(one, type) and issubclass(one, BaseModel))
-    return found if len(found) == len(get_args(wanted)) else ()
+    """The models of a type: of a model itself, or of a union of nothing but models and perhaps None, which no payload is."""
+    types = [one for one in _branches(wanted) if one is not type(None)]
+    found = tuple(one for one in types if isinstance(one, type) and issubclass(one, BaseModel))
+    return found if len(found) == len(types) else ()
+
+
+def _branches(wanted: Any) -> list[Any]:
+    """The types of a union, of unions in it and behind names for them; another type alone."""
+    if is_alias(wanted):
+        return _branches(wanted.__value__)
+    if get_origin(wanted) is Annotated:
+        return _branches(get_args(wanted)[0])
+    if get_origin(wanted) in (Union, UnionType):
+        return [branch for one in get_args(wanted) for branch in _branches(one)]
+    return [wanted]
 
 
 def _read(payload: bytes, number: int, plan: _Plan) -> Any:
     source = io.BytesIO(payload)
     source.seek(framing.SIZE)
     try:
-        found = read(source, plan.written, plan.schema, nested=plan.nested, names=True)
+        found = read(source, plan.written, plan.schema, nested=plan.nested, names=plan.names)
     except SchemaResolutionError as error:
         said = str(error)[:_LONGEST_REASON]  # it quotes both schemas
         raise UnreadableEvent(f"its schema {number} is not compatible: {said}", schema_id=number) from error

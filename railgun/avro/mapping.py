@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from pydantic import BaseModel, PlainSerializer, WrapSerializer
 from pydantic.fields import FieldInfo
-from typing_extensions import TypeAliasType
 
 from railgun.avro.naming import is_name, record_name
 from railgun.avro.resolving import KIND
@@ -52,7 +51,7 @@ def mapped(annotation: Any, metadata: Sequence[Any], records: Records, place: st
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return mapped(arguments[0], [*metadata, *_flat(arguments[1:])], records, place)
-    if isinstance(annotation, TypeAliasType):
+    if is_alias(annotation):
         return mapped(annotation.__value__, metadata, records, place)
     if hasattr(annotation, "__supertype__"):  # a NewType
         return mapped(annotation.__supertype__, metadata, records, place)
@@ -74,6 +73,11 @@ def mapped(annotation: Any, metadata: Sequence[Any], records: Records, place: st
         return records.of_model(annotation)
     name = getattr(annotation, "__name__", str(annotation))
     raise NoSuchType(f"{name} has no counterpart in Avro: use a type that docs/events.md lists")
+
+
+def is_alias(annotation: Any) -> bool:
+    """Whether it is a name for another type, made by ``type X = …`` or by the class for that of typing_extensions: not one class on each Python."""
+    return hasattr(annotation, "__value__") and hasattr(annotation, "__type_params__")
 
 
 def _known(annotation: Any) -> Mapped | None:
@@ -196,9 +200,10 @@ def _union(branches: list[Mapped]) -> Mapped:
                 f"a {one} and a {other} of Avro are in this union: no reader could tell them apart"
             )
     # Avro reads each as the other: with another version of the schema, the first of them is taken for both.
-    if all(plain in [branch.schema for branch in branches] for plain in ("bytes", "string")):
+    if "string" in bases and "bytes" in [branch.schema for branch in branches]:
+        text = branches[bases.index("string")].python[0].__name__
         raise NoSuchType(
-            "str and bytes are in this union: readers of another version could not tell them apart"
+            f"{text} and bytes are in this union: readers of another version could not tell them apart"
         )
     values = [branch for branch in branches if branch.schema != "null"]
     if len(values) == 1:

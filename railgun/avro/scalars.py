@@ -105,6 +105,8 @@ def _finite(value: float) -> float:
 
 
 def _long(value: int) -> int:
+    if not isinstance(value, int):  # a range looks for it among all its numbers, one after the other
+        raise TypeError(f"{type(value).__name__} is not a valid int")
     if value not in _LONGS:
         raise ValueError(f"{value} has more than 64 bits")
     return value
@@ -161,8 +163,18 @@ def decimal(metadata: Iterable[Any]) -> Mapped:
     return Mapped(
         _logical("bytes", "decimal", precision=digits, scale=places),
         (Decimal,),
+        _number,
         default=lambda value: _unscaled(value, places).decode("latin-1"),
     )
+
+
+def _number(value: Any) -> Any:
+    """The value, if it is a finite Decimal: fastavro takes bytes for one that is written already. Raises TypeError, ValueError."""
+    if not isinstance(value, Decimal):
+        raise TypeError(f"{type(value).__name__} is not a valid Decimal")
+    if not value.is_finite():
+        raise ValueError(f"{value} is not a finite number")
+    return value
 
 
 def _unscaled(value: Decimal, places: int) -> bytes:

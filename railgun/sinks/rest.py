@@ -20,6 +20,7 @@ from railgun.sinks.errors import ConnectUnreachable
 _PAUSE: Final = 0.25
 _BUSY: Final = frozenset({409, 503})
 _LONGEST_TEXT: Final = 500
+_LARGEST_ANSWER: Final = 32 * 1024 * 1024  # bytes; the sinks of a Connect take some KB each
 
 Query = str | list[str]
 
@@ -72,12 +73,14 @@ class Rest:
             return self._read(answer, busy)
 
     def _answer(self, method: str, address: str, body: Any, query: Mapping[str, Query]) -> httpx2.Response:
-        """The answer, all of it within the time-out: what the client waits for so long is each of its parts. Raises httpx2.RequestError."""
+        """The answer, all of it within the time-out and within bounds: what the client waits for so long is each of its parts. Raises httpx2.RequestError."""
         end = time.monotonic() + self.timeout
         with self._client.stream(method, address, json=body, params=query) as answer:
             content = bytearray()
             for part in answer.iter_bytes():
                 content += part
+                if len(content) > _LARGEST_ANSWER:
+                    raise httpx2.ReadError("the answer is too large", request=answer.request)
                 if time.monotonic() > end:
                     raise httpx2.ReadTimeout("the answer does not end", request=answer.request)
             kind = answer.headers.get("Content-Type", "")

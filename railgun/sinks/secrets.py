@@ -28,16 +28,23 @@ _SECRET_WORDS: Final = (
     "api_key",
     "apikey",
     "private.key",
+    "private_key",
+    "privatekey",
+    "authorization",
     "access.key",
     "account.key",
     "keystore.key",
 )
+# What the last part of such a name says of the secret, without being it: where it comes from, or of which kind it is.
+_ABOUT_SECRETS: Final = re.compile(
+    r"[._-](?:source|url|uri|endpoint|type|mode|class|provider|location|path|file|algorithm|enabled?|ms)\Z"
+)
 _IN_URL: Final = re.compile(
     r"//[^/@\s]*:[^/@\s]*@"  # user:password@host
     r"|//[^@\s?]*:(?!\d{1,5}[/,])[^@\s?]*@"  # the same with a slash in the password, which is none behind a port
-    r"|:(?:thin|oci8?):[^/@\s]+/[^@\s]+@"  # Oracle's user/password@
-    # … or a parameter: of an address, or of a list of them as MySQL's and SQL Server's drivers take it
-    r"|[?&;(,]\s*[\w.]*(?:password|passwd|pwd|secret|token|(?:access|account|api|client)key)\s*=\s*(?!\$\{)[^\s&;,)]",
+    r"|:(?:thin|oci8?):[^/@\s]+/[^@]+@"  # Oracle's user/password@; one in quotes may have blanks
+    # … or a parameter: of an address, or of a list of them as the drivers of MySQL, SQL Server and Db2 take it
+    r"|[?&;(,:]\s*[\w.]*(?:password|passwd|pwd|secret|token|(?:access|account|api|client)key)\s*=\s*(?!\$\{)[^\s&;,)]",
     re.IGNORECASE,
 )
 ADVICE: Final = "give a reference that Connect resolves, such as ${env:PG_PASSWORD} or ${file:/etc/connect/pg.properties:password}"
@@ -50,7 +57,8 @@ def is_reference(value: str) -> bool:
 
 def is_secret(setting: str) -> bool:
     """Whether a setting of that name holds a secret, as far as its name tells."""
-    return any(word in setting.lower() for word in _SECRET_WORDS)
+    name = setting.lower()
+    return any(word in name for word in _SECRET_WORDS) and _ABOUT_SECRETS.search(name) is None
 
 
 def literal_secret(settings: Mapping[str, str]) -> str | None:

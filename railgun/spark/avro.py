@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro import functions as spark_avro
 
 from railgun.avro.framing import SIZE
-from railgun.avro.parsing import FINGERPRINTS, parsed
+from railgun.avro.parsing import FINGERPRINTS, holds_itself, parsed
 from railgun.errors import ConfigError
 
 PERMISSIVE: Final = "PERMISSIVE"
@@ -38,11 +38,11 @@ def from_avro(
     if not writers:
         raise ConfigError("from_avro needs the schema of at least one writer")
     for number, schema in writers.items():
-        parsed(schema, f"the schema of writer {number}")
+        _check_schema(schema, f"the schema of writer {number}", of_columns=reader is None)
         if number not in FINGERPRINTS:
             raise ConfigError(f"{number!r} is not a valid id of a schema")
     if reader is not None:
-        parsed(reader, "the reader's schema")
+        _check_schema(reader, "the reader's schema", of_columns=True)
     payload = F.col(column) if isinstance(column, str) else column
     options = {"mode": mode} if reader is None else {"mode": mode, "avroSchema": reader}
     body = payload.substr(F.lit(SIZE + 1), F.length(payload))
@@ -69,3 +69,11 @@ def from_avro(
         )
         .otherwise(decoded)
     )
+
+
+def _check_schema(schema: str, what: str, *, of_columns: bool) -> None:
+    """Raises ConfigError for what is not a schema and, if columns are made of it, for one that Spark has no type for."""
+    if holds_itself(parsed(schema, what)) and of_columns:
+        raise ConfigError(
+            f"{what} has a record that holds itself, for which Spark has no type: give a reader's schema without that field"
+        )

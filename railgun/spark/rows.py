@@ -35,9 +35,14 @@ def checked_columns(df: DataFrame, ids: str | None) -> DataFrame:
         F.col("subject"),
         F.coalesce(F.col("payload").cast("binary"), F.lit(b"")).alias("payload"),
         _headers(fields.get("headers"), ids).alias("headers"),
-        (F.lit(None) if ids is None else F.col(ids)).cast("string").alias("msg_id"),
+        (F.lit(None) if ids is None else F.col(_quoted(ids))).cast("string").alias("msg_id"),
         F.lit(ids is not None).alias("wants_id"),
     )
+
+
+def _quoted(name: str) -> str:
+    """The name of a column as Spark takes it, whatever characters it has: a dot would lead into one."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _headers(kind: object, ids: str | None) -> Column:

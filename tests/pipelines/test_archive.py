@@ -239,7 +239,10 @@ def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(
         with pytest.raises(ConfigError, match="is not a valid folder"):
             archive(spark, at, name, pattern)
 
-    archive(spark, at, name, str(target))
+    for wrong in ({"filter": "a..b"}, {"max_per_batch": 0}):
+        with pytest.raises(ConfigError, match="is not a valid"):
+            archive(spark, at, name, str(target), **wrong)
+    assert archive(spark, at, name, str(target)).messages == 3, "a wrong argument spoils no folder"
     card = target / "_railgun.json"
     whole = card.read_text()
     for text, said in (

@@ -86,6 +86,9 @@ def test_a_batch_that_comes_twice_is_written_once_also_in_a_bucket_and_for_one_j
         totals(spark, at, name, Target(into, into), str(tmp_path / "None"))
     with pytest.raises(ConfigError, match="to a stream or to a bucket"):
         Target(into, into, bucket)
+    for beginning in ("a b", "totals.*", "totals."):
+        with pytest.raises(ConfigError, match="is not a valid beginning of subjects"):
+            Target(into, beginning)
     card = tmp_path / "None" / "_railgun.json"
     card.write_text(
         json.dumps({key: value for key, value in json.loads(card.read_text()).items() if key != "run"})
@@ -93,6 +96,17 @@ def test_a_batch_that_comes_twice_is_written_once_also_in_a_bucket_and_for_one_j
     card.with_name("._railgun.json.crc").unlink(missing_ok=True)
     with pytest.raises(ConfigError, match="has no 'run'"):
         totals(spark, at, name, Target(into, into), str(tmp_path / "None"), field="price")
+
+
+def test_a_wrong_argument_spoils_no_folder(
+    spark: SparkSession, at: Place, rg: railgun.Railgun, tmp_path: Path
+) -> None:
+    name, into, state = sold(rg, 3), unique("TOTALS"), str(tmp_path / "state")
+    rg.create_stream(into, subjects=[f"{into}.>"])
+    for wrong in ({"field": "a'b"}, {"window": "long"}, {"filter": "a..b"}, {"max_per_batch": 0}):
+        with pytest.raises(ConfigError, match="is not a valid"):
+            totals(spark, at, name, Target(into, into), state, **wrong)
+    assert totals(spark, at, name, Target(into, into), state, field="price") == Totalled(1, 3)
 
 
 def test_numbers_that_are_too_large_for_a_sum_add_nothing(spark: SparkSession) -> None:

@@ -274,3 +274,12 @@ def test_wrong_arguments_of_from_avro_are_refused(spark: SparkSession) -> None:
         from_avro("payload", {1: OLD}, mode="DROPMALFORMED")
     with pytest.raises(ConfigError, match="at least one writer"):
         from_avro("payload", {})
+    kids = {"name": "kids", "type": {"type": "array", "items": "Node"}, "default": []}
+    node = {"type": "record", "name": "Node", "fields": [{"name": "id", "type": "long"}, kids]}
+    for schemas in ({"writers": {1: json.dumps(node)}}, {"writers": {1: OLD}, "reader": json.dumps(node)}):
+        with pytest.raises(ConfigError, match="has a record that holds itself, for which Spark has no type"):
+            from_avro("payload", **schemas)
+    leaf = json.dumps({**node, "fields": node["fields"][:1]})
+    frame = spark.createDataFrame([(b"\0\0\0\0\1\x54\0",)], "payload binary")
+    (row,) = frame.select(from_avro("payload", {1: json.dumps(node)}, reader=leaf).alias("node")).collect()
+    assert row.node.asDict() == {"id": 42}

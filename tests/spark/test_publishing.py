@@ -87,6 +87,8 @@ def test_what_is_published_twice_is_stored_once(spark: SparkSession, rg: railgun
     assert publish(frame, name, **at) == Published(40, 39, 1, 0)
     assert publish(frame, name, **at) == Published(40, 0, 40, 0)
     assert sorted(one.payload for one in held(stream)) == sorted(b"%d" % n for n in range(40))
+    dotted = frame.withColumnRenamed("msg_id", "my.`id")
+    assert publish(dotted, name, ids="my.`id", **at) == Published(40, 0, 40, 0)
     assert publish(frame.limit(3), name, ids=None, progress=True, **at) == Published(3, 3, 0, 0)
     assert publish(frame.limit(0), name, **at) == Published(0, 0, 0, 0)
     assert stream.info().state.messages == 43

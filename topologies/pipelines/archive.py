@@ -95,14 +95,15 @@ def archive(
         created, last = same.info.created, same.info.state.last_seq
         folder = Folder(spark, target)
         used.enter_context(folder.alone())
-        folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
-        _check_checkpoint(folder)
+        # In front of the card, which would hold a filter that is not valid against all later runs.
         messages = _dated(
             railgun.spark.read_stream(
                 spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
             )
         )
         same.check()  # so the frame is of the stream that the card names
+        folder.claim({"kind": "archive", "stream": stream, "created": created, "filter": filter})
+        _check_checkpoint(folder)
 
         def store(rows: DataFrame, number: int) -> None:
             _store(folder, rows, number)

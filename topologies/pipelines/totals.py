@@ -30,6 +30,7 @@ from pyspark.sql import functions as f
 import railgun
 import railgun.spark
 from railgun.errors import ConfigError, ConnectionLost, NoWorker, RequestTimeout
+from railgun.model.subjects import is_literal
 
 from .parts.batches import Progress, SameStream, run_batches
 from .parts.folder import CARD, CHECKPOINT, Folder
@@ -63,6 +64,10 @@ class Target:
             raise ConfigError("totals go to a stream or to a bucket: name one of them")
         if self.stream is not None and not self.subject:
             raise ConfigError("totals in a stream need a subject to begin with, such as totals")
+        if self.subject and not is_literal(self.subject):
+            raise ConfigError(
+                f"{self.subject!r} is not a valid beginning of subjects: give one such as totals, without wildcards"
+            )
 
     def check(self, rg: railgun.Railgun, source: str) -> None:
         """Raises StreamNotFound or BucketNotFound, and ConfigError for totals that would be added up themselves."""
@@ -122,14 +127,15 @@ def totals(
         }
         chosen = {"field": field, "window": window, "filter": filter}
         used.enter_context(folder.alone())
-        # Another checkpoint counts its batches anew: its ids must not be taken for those of this one.
-        card = folder.claim(fields | chosen, own={"run": secrets.token_hex(4)})
-        if not isinstance(card.get("run"), str):
-            raise ConfigError(f"{folder.inside(CARD)} is not a valid card: it has no 'run'")
+        # In front of the card, which would hold a field or a window that is not valid against all later runs.
         messages = railgun.spark.read_stream(
             spark, stream, filter=filter, start="first", max_per_batch=max_per_batch, **at.options()
         )
         found = summed(messages, field=field, window=window)
+        # Another checkpoint counts its batches anew: its ids must not be taken for those of this one.
+        card = folder.claim(fields | chosen, own={"run": secrets.token_hex(4)})
+        if not isinstance(card.get("run"), str):
+            raise ConfigError(f"{folder.inside(CARD)} is not a valid card: it has no 'run'")
         batches = _Batches(spark, at, rg, same, target, f"{job}-{card['run']}")
         with _few_shuffles(spark):
             place = folder.inside(CHECKPOINT)

@@ -136,7 +136,10 @@ class SinkFlags:
         }
         given |= {field: value for field, value in flags.items() if value is not None}
         if self.settings:
-            given["settings"] = {**(given.get("settings") or {}), **_pairs(self.settings)}
+            there = given.get("settings") or {}
+            if not isinstance(there, dict):
+                raise ConfigError(f"the settings in the file {self.config} are not a JSON object")
+            given["settings"] = {**there, **_pairs(self.settings)}
         return given
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+from typing_extensions import TypeAliasType
 
 from railgun.avro import Events, InvalidEvent, SchemaFolder, UnreadableEvent, framing, writers
 from railgun.errors import ConfigError
@@ -26,9 +28,29 @@ class Paid(BaseModel):
     id: str
 
 
+class Sent(BaseModel):
+    id: str
+
+
 @dataclass
 class View:
     id: str
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Parcel(BaseModel):
+    first: Placed | None = None
+    others: list[Placed | Paid] = []
+    colour: Colour = Colour.RED
+
+
+@dataclass
+class ParcelView:
+    first: View | None
+    others: list[View]
 
 
 @pytest.fixture
@@ -54,6 +76,28 @@ def test_a_union_and_other_types_are_read_by_the_writers_schema(events: Events) 
     assert events.framed(placed, View) == View("a")
     with pytest.raises(UnreadableEvent, match="it is a Placed, and Paid is wanted"):
         events.decode(placed, Paid)
+
+
+def test_a_name_for_a_union_is_read_as_the_union(events: Events) -> None:
+    """Of several models that would fit the writer's schema says which one it is."""
+    either = TypeAliasType("either", Annotated[Paid | Sent, "of an order"])
+    named = TypeAliasType("named", Placed | either)
+    events.check(named)
+    for event in (PLACED, Paid(id="b"), Sent(id="c")):
+        assert events.framed(events.payload(event), named) == event
+
+
+def test_records_in_unions_are_plain_for_types_that_are_no_models(events: Events) -> None:
+    parcel = Parcel(first=PLACED, others=[PLACED, Paid(id="b")])
+    payload = events.payload(parcel)
+    first: dict[str, Any] = {"id": "a", "amount": 5}
+    assert events.framed(payload, dict[str, Any]) == {
+        "first": first,
+        "others": [first, {"id": "b"}],
+        "colour": "RED",
+    }
+    assert events.framed(payload, ParcelView) == ParcelView(View("a"), [View("a"), View("b")])
+    assert events.framed(payload, Parcel | None) == parcel
 
 
 def test_json_is_read_as_ever(events: Events) -> None:

@@ -28,8 +28,11 @@ from pydantic import (
     create_model,
     field_serializer,
 )
+from typing_extensions import TypeAliasType
 
 from railgun.avro import Events, InvalidEvent, InvalidModel, SchemaFolder, schema_of
+from railgun.avro.mapping import mapped
+from railgun.avro.records import RecordNames
 
 Sku = NewType("Sku", str)
 Money = Annotated[Decimal, Field(max_digits=12, decimal_places=2)]
@@ -429,6 +432,7 @@ class _Twin:
         (int | datetime, "two types of this union are long"),
         (str | uuid.UUID, "two types of this union are string"),
         (str | bytes, "str and bytes are in this union"),
+        (uuid.UUID | bytes, "UUID and bytes are in this union"),
         (list[int] | list[str], "two types of this union are array"),
         (dict[str, int] | Line, "a map and a record"),
         (Colour | str, "a enum and a string"),
@@ -476,6 +480,24 @@ def test_the_name_of_a_base_class_is_not_that_of_its_subclass() -> None:
     assert json.loads(schema_of(Later))["name"] == "Later"
 
 
+@pytest.mark.timeout(10)
+def test_a_default_that_is_no_number_is_refused_at_once() -> None:
+    with pytest.raises(InvalidModel, match="str is not a valid int"):
+        schema_of(_with(int, field="5"))
+
+
+class _Alias:
+    """As ``type Number = int`` makes it, whose class is another one than that of typing_extensions (seen with Python 3.12)."""
+
+    __value__ = int
+    __type_params__ = ()
+
+
+def test_a_name_for_a_type_is_written_as_the_type() -> None:
+    for alias in (_Alias(), TypeAliasType("Number", int)):
+        assert mapped(alias, (), RecordNames(), "place").schema == "long"
+
+
 class Values(BaseModel):
     number: int = 0
     at: datetime = datetime(2020, 1, 1, tzinfo=UTC)
@@ -516,6 +538,8 @@ class Changing(BaseModel):
     tags: set[str] = set()
     maybe: int | None = None
     totals: dict[str, int] = {}
+    price: Money = Decimal(0)
+    prices: list[Money] = []
 
 
 @pytest.mark.parametrize(
@@ -524,7 +548,7 @@ class Changing(BaseModel):
         ("number", 1.5), ("number", True), ("number", uuid.UUID(int=3)), ("flag", "false"), ("flag", 0), ("flag", None), ("at", 5), ("at", True),
         ("local", 5), ("day", 5), ("day", datetime(2026, 1, 1, 12, tzinfo=UTC)), ("clock", 5), ("key", "text"), ("line", 5), ("line", {"sku": "a"}),
         ("lines", [5]), ("lines", {"a": 1}), ("numbers", b"bytes"), ("numbers", [1.5]), ("numbers", {1: 2}), ("tags", "text"), ("maybe", 1.5),
-        ("totals", {"a": 1.5}), ("totals", [1]),
+        ("totals", {"a": 1.5}), ("totals", [1]), ("price", b"A"), ("price", 5), ("prices", [b"A"]), ("prices", [Decimal("NaN")]),
     ],
 )  # fmt: skip
 def test_a_model_that_was_changed_to_a_wrong_type_is_not_an_event(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,16 @@ def test_flags_go_above_the_file(tmp_path: Path) -> None:
     file.write_text(json.dumps({"stream": "A", "url": URL, "table": "a", "settings": {"x": "1", "y": "2"}}))
     made = SinkFlags(config=file, table="b", settings=["x=3"]).sink("one")
     assert made == JdbcSink(name="one", stream="A", url=URL, table="b", settings={"x": "3", "y": "2"})
+
+
+@pytest.mark.parametrize("settings", [[1, 2], "x=1", 7])
+def test_settings_of_a_file_that_are_not_an_object_are_refused(tmp_path: Path, settings: Any) -> None:
+    file = tmp_path / "sink.json"
+    file.write_text(json.dumps({"stream": "A", "file": "/tmp/x", "settings": settings}))
+    with pytest.raises(ConfigError, match="are not a JSON object"):
+        SinkFlags(config=file, settings=["x=3"]).sink("one")
+    with pytest.raises(ConfigError, match="settings: Input should be a valid dictionary"):
+        SinkFlags(config=file).sink("one")
 
 
 @pytest.mark.parametrize(

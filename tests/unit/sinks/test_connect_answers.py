@@ -94,6 +94,16 @@ def test_one_that_does_nothing_else_is_unreachable_in_a_bounded_time(server: Ans
         connect.list()
 
 
+def test_an_answer_without_end_does_not_fill_the_memory(server: Answers) -> None:
+    """Some programs at a wrong address send whatever they have."""
+    server.given = [(200, b'["' + b"x" * 40_000_000 + b'"]')]
+    with (
+        Connect(server.url, timeout=60) as connect,
+        pytest.raises(ConnectUnreachable, match="the answer is too large"),
+    ):
+        connect.list()
+
+
 def test_an_answer_that_never_ends_is_not_waited_for() -> None:
     """Each part of it comes in time."""
     ended = threading.Event()

@@ -128,7 +128,12 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], told: str) -> None:
         {"url": f"jdbc:mysql://(host=db,user=a,password={SECRET})/shop"},
         {"url": f"jdbc:mysql://db/shop?user=a&trustCertificateKeyStorePassword = {SECRET}"},
         {"settings": {"consumer.override.ssl.keystore.key": SECRET}},
+        {"url": f"jdbc:db2://db:50000/shop:password={SECRET};user=a;"},
+        {"url": f'jdbc:oracle:thin:scott/"a {SECRET}"@db:1521/shop'},
         {"settings": {"hive.pwd": SECRET}},
+        {"settings": {"snowflake.private_key": SECRET}},
+        {"settings": {"http.headers.authorization": f"Bearer {SECRET}"}},
+        {"settings": {"token.url": f"https://shop:{SECRET}@login"}},
         {"settings": {"search.apikey": SECRET}},
     ],
 )
@@ -158,6 +163,19 @@ def test_a_reference_to_a_secret_is_taken(reference: str) -> None:
 )
 def test_an_address_without_a_secret_is_taken(url: str) -> None:
     assert jdbc(url=url).url == url
+
+
+@pytest.mark.parametrize(
+    "setting, value",
+    [
+        ("value.converter.basic.auth.credentials.source", "USER_INFO"),
+        ("consumer.override.sasl.oauthbearer.token.endpoint.url", "https://login/token"),
+        ("http.authorization.type", "static"),
+        ("gcs.credentials.path", "/etc/connect/gcs.json"),
+    ],
+)
+def test_a_setting_that_only_speaks_of_a_secret_is_taken(setting: str, value: str) -> None:
+    assert jdbc(settings={setting: value}).rendered(NAMES, 1)[setting] == value
 
 
 @pytest.mark.parametrize("topic", ["shop.log.OTHER", "shop.commands", "shop.rejected", "a b", "x" * 250])
