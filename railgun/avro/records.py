@@ -57,6 +57,8 @@ class Record:
         known, value = _default(info)
         if known:
             try:
+                if found.write is not None:
+                    found.write(value)  # pydantic takes a default as it is, whatever its type
                 default = found.default(value)
                 json.dumps(default, allow_nan=False)
             except (ValueError, TypeError, AttributeError, ArithmeticError) as error:

@@ -117,7 +117,7 @@ def _micros(value: time) -> int:
 
 
 SCALARS: Final[dict[Any, Mapped]] = {
-    str: Mapped("string", (str,)),
+    str: Mapped("string", (str,), default=_only(str)),
     bool: Mapped("boolean", (bool,), _only(bool)),
     int: Mapped("long", (int,), _only(int), default=_long),
     float: Mapped("double", (float,), default=_finite),

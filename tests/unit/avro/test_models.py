@@ -481,9 +481,24 @@ def test_the_name_of_a_base_class_is_not_that_of_its_subclass() -> None:
 
 
 @pytest.mark.timeout(10)
-def test_a_default_that_is_no_number_is_refused_at_once() -> None:
-    with pytest.raises(InvalidModel, match="str is not a valid int"):
-        schema_of(_with(int, field="5"))
+@pytest.mark.parametrize(
+    "kind, default, reason",
+    [
+        (int, "5", "str is not a valid int"),
+        (str, None, "NoneType is not a valid str"),
+        (str | None, 5, "int is not a valid str"),
+        (bool, 1, "int is not a valid bool"),
+        (uuid.UUID, "x", "str is not a valid UUID"),
+        (bytes, None, "has no counterpart in Avro"),
+    ],
+)
+def test_a_default_of_another_type_is_refused_at_once_and_by_its_field(
+    kind: Any, default: object, reason: str
+) -> None:
+    """pydantic takes a default as it is."""
+    with pytest.raises(InvalidModel, match=reason) as refused:
+        schema_of(_with(kind, field=default))
+    assert refused.value.field == "field"
 
 
 class _Alias:
