@@ -193,7 +193,7 @@ def update_response(stream: OwnedStream, now: int) -> Frame:
 
 
 def account_response(streams: Iterable[OwnedStream], limits: ClusterLimits) -> Frame:
-    """The answer to INFO, for these streams and their consumers; -1 is no limit."""
+    """The answer to INFO, for these streams and their consumers; -1 means that there is no limit."""
     of_account = {
         "max_storage": limits.max_store_bytes or -1,
         "max_bytes_required": limits.require_max_bytes,

@@ -57,7 +57,7 @@ class Cluster:
             .option("startingOffsets", _at(topic, partition, begin))
             .option("includeHeaders", "true")
             .option("kafka.isolation.level", "read_committed")
-            # Only what the stream has removed is ever trimmed from its log: that it is gone is no failure.
+            # Only what the stream has removed is ever trimmed from its log: that it is gone is not a failure.
             .option("failOnDataLoss", "false")
             .option("maxRecordsPerPartition", str(_RECORDS_PER_TASK))
             .option("groupIdPrefix", f"{self.names.prefix}-spark")  # within the permissions of the prefix

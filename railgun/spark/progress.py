@@ -69,7 +69,7 @@ def _watch(over: Event, cluster: Cluster, partition: int, reached: Callable[[int
             try:
                 (found,) = consumer.committed([place], timeout=_PATIENCE)
             except KafkaException:
-                continue  # a bar that stands still is no reason to fail
+                continue  # a bar that stands still is not a reason to fail
             if found.offset > last:
                 last = found.offset
                 reached(last)

@@ -107,7 +107,7 @@ def message_headers(options: MessageOptions) -> HeaderList:
 
 
 def _encoded(text: str, what: str) -> bytes:
-    """Raises ConfigError for half of a surrogate pair, which is no text that can travel."""
+    """Raises ConfigError for half of a surrogate pair, which cannot travel as text."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

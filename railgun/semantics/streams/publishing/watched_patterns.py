@@ -17,7 +17,7 @@ class WatchedPatterns:
         for pattern in patterns:
             node = self._root
             for token in pattern.split("."):
-                node = node.setdefault(token or "\0", {})  # an empty token is no token of a subject
+                node = node.setdefault(token or "\0", {})  # an empty token is not a token of a subject
             node[_END] = pattern
 
     def __bool__(self) -> bool:
